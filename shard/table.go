@@ -1,0 +1,137 @@
+// Package shard is the state of one partition: a table from the fingerprint of
+// a bucket's key to its word.
+//
+// A [Table] holds only words that still mean something, but for those that
+// expired since its last rebuild. A rebuild copies what lives into a map of the
+// right size and is the one operation that forgets, grows or shrinks; it runs
+// when the table has doubled since the last one, and whenever its owner asks
+// for it. Since an expired word decides like an absent one, no rebuild can be
+// told from the answers.
+//
+// This table is one map behind one mutex: plainly right, and short.
+package shard
+
+import (
+	"sync"
+
+	"weir/leaky"
+)
+
+// smallest is the number of words below which a table never rebuilds itself.
+const smallest = 64
+
+// Table holds the live words of one partition. It is safe for concurrent use;
+// the zero Table is not, see [NewTable].
+type Table struct {
+	mu        sync.Mutex
+	words     map[uint64]leaky.Word
+	rebuildAt int // words at which an insertion rebuilds first
+}
+
+// NewTable returns an empty table.
+func NewTable() *Table {
+	return &Table{words: make(map[uint64]leaky.Word), rebuildAt: smallest}
+}
+
+// Take decides the check at now, the deciding clock in Unix nanoseconds, and
+// keeps the new word. Concurrent takes of one bucket are decided one after
+// another.
+func (t *Table) Take(c leaky.Check, now int64) leaky.Result {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	word := t.words[c.Fingerprint]
+	next, res := c.Rule.Take(word, now, c.Cost)
+	if next != word {
+		t.put(c.Fingerprint, next, now)
+	}
+	return res
+}
+
+// Look answers what Take would, and changes nothing.
+func (t *Table) Look(c leaky.Check, now int64) leaky.Result {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return c.Rule.Look(t.words[c.Fingerprint], now, c.Cost)
+}
+
+// Lower gives the check's cost back to its bucket, never beyond empty.
+func (t *Table) Lower(c leaky.Check, now int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	word, ok := t.words[c.Fingerprint]
+	if !ok {
+		return
+	}
+	if next := c.Rule.Lower(word, now, c.Cost); leaky.Expired(next, now) {
+		delete(t.words, c.Fingerprint)
+	} else {
+		t.words[c.Fingerprint] = next
+	}
+}
+
+// Merge joins a copy of a bucket's word with what the table holds.
+func (t *Table) Merge(fingerprint uint64, word leaky.Word, now int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if have := t.words[fingerprint]; leaky.Merge(have, word) != have {
+		t.put(fingerprint, word, now)
+	}
+}
+
+// Range calls f for every word that is live at now, in no order, until f
+// returns false. f must not call the table.
+func (t *Table) Range(now int64, f func(fingerprint uint64, word leaky.Word) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for fingerprint, word := range t.words {
+		if !leaky.Expired(word, now) && !f(fingerprint, word) {
+			return
+		}
+	}
+}
+
+// Len returns the number of words held, expired ones among them that no
+// rebuild has dropped yet.
+func (t *Table) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.words)
+}
+
+// Rebuild drops the words that are expired at now, and the room they took.
+func (t *Table) Rebuild(now int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rebuild(now)
+}
+
+func (t *Table) put(fingerprint uint64, word leaky.Word, now int64) {
+	if len(t.words) >= t.rebuildAt {
+		if _, held := t.words[fingerprint]; !held {
+			t.rebuild(now)
+		}
+	}
+	t.words[fingerprint] = word
+}
+
+// rebuild costs one pass over the table. Setting the next one at twice what
+// lives keeps the cost of an insertion constant on average.
+func (t *Table) rebuild(now int64) {
+	live := 0
+	for _, word := range t.words {
+		if !leaky.Expired(word, now) {
+			live++
+		}
+	}
+	t.rebuildAt = max(smallest, 2*live)
+	if live == len(t.words) {
+		return
+	}
+	words := make(map[uint64]leaky.Word, live)
+	for fingerprint, word := range t.words {
+		if !leaky.Expired(word, now) {
+			words[fingerprint] = word
+		}
+	}
+	t.words = words
+}
