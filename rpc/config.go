@@ -1,0 +1,83 @@
+package rpc
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// Identity says which run of which node one end of a connection is.
+type Identity struct {
+	Name   string // member name, 1 to MaxName bytes
+	Boot   uint64 // differs between two starts of one name
+	Label  string // the cluster's, at most MaxName bytes; ends with different ones refuse each other
+	Format uint32 // ring format; ends that place keys differently refuse each other
+}
+
+// Config is what clients and servers of one node share. Only Self is needed.
+type Config struct {
+	Self Identity
+
+	// Clock is the clock this node decides by, in Unix nanoseconds, never
+	// negative. It is read once or twice per call. nil: the wall clock.
+	Clock func() int64
+
+	// Dial opens a connection and must return once ctx ends. nil: TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+
+	// MaxInFlight is how many calls may wait for replies on one connection;
+	// more fail with CodeOverloaded. 0: 4096.
+	MaxInFlight int
+
+	// Log receives what a server refuses. nil: nothing is logged.
+	Log *slog.Logger
+
+	// Stats is counted into, by as many clients and servers as share it.
+	// nil: counts are lost.
+	Stats *Stats
+}
+
+// DefaultTimeout bounds a call whose context has no deadline.
+const DefaultTimeout = time.Second
+
+const (
+	handshakeTimeout = 3 * time.Second // dial and hello together
+	frameTimeout     = 5 * time.Second // from the first byte of a frame to its last
+	writeTimeout     = 5 * time.Second // one write of all that was queued
+	closeTimeout     = time.Second     // for the replies still queued when a server closes
+	stallTimeout     = 2 * time.Second // silence after which a call that gives up ends the connection
+
+	minBackOff = 50 * time.Millisecond
+	maxBackOff = time.Second
+
+	maxQueue       = 4 * MaxFrame // bytes queued for writing before a client is overloaded or a server stops reading
+	maxConnections = 1024         // of one server
+)
+
+// complete returns the config with its defaults filled in. It panics if Self
+// could not be sent.
+func (c Config) complete() Config {
+	if c.Self.Name == "" || len(c.Self.Name) > MaxName || len(c.Self.Label) > MaxName {
+		panic("rpc: Config.Self needs a Name of 1 to 256 bytes and a Label of at most 256")
+	}
+	if c.Clock == nil {
+		c.Clock = func() int64 { return time.Now().UnixNano() }
+	}
+	if c.Dial == nil {
+		c.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", address)
+		}
+	}
+	if c.MaxInFlight <= 0 {
+		c.MaxInFlight = 4096
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Stats == nil {
+		c.Stats = new(Stats)
+	}
+	return c
+}

@@ -1,0 +1,49 @@
+// Package rpc carries decisions between nodes: length-prefixed msgpack frames
+// over TCP, pipelined client and server.
+//
+// # Frames
+//
+// A frame is its length (four bytes, big-endian, 1 to [MaxFrame], checked
+// before anything is read or allocated) and one msgpack array:
+//
+//	hello    [1, protocol, format, label, name, boot, wanted name, wanted boot, clock, ...]
+//	refusal  [2, cause, text, ...]
+//	request  [3, id, hop, peek, [[check, ...], ...]]
+//	reply    [4, id, clock, [outcome, ...]]
+//	failure  [5, id, clock, code, text]
+//
+//	check    [partition, fingerprint, kind, limit, window, cost]
+//	outcome  [not owner, owner, [result, ...]]
+//	result   [1 allowed | 2 never | 0, remaining, retry after, reset after]
+//
+// Times are nanoseconds; clock is the sender's, Unix. Hello and refusal may
+// grow elements at their end, which older nodes ignore; the others are exact.
+// Lengths inside a frame are compared with the bytes that are left in it before
+// memory is taken, so that a frame costs memory only in proportion to its size.
+//
+// # The life of a connection
+//
+//  1. The first call of a [Client] dials. Calls that come meanwhile wait for
+//     the same attempt, each until its own deadline.
+//  2. The client says hello: who it is, and whom it expects at this address.
+//     The server compares protocol, ring format, label and identity, and
+//     answers with its own hello or with a refusal that says why, and the
+//     client compares in its turn. Whoever is refused can therefore say why,
+//     and whoever refuses logs it.
+//  3. Requests are written as they come, any number before the first reply.
+//     One goroutine per direction and end: the reader of the server decides
+//     inline, the writer takes whatever is queued in one write. A reply finds
+//     its call by id; one that comes after its call gave up is dropped.
+//  4. Every reply carries the server's clock, and the exchange with the smallest
+//     round trip tells the offset of the two clocks.
+//  5. A failed read or write, a frame that makes no sense, or a peer that
+//     answers nothing for 2 s while calls give up on it, ends the
+//     connection: all its calls fail at once, and the next call dials anew.
+//     After a connection that brought no reply, calls fail at once for 50 ms,
+//     doubling up to 1 s.
+//
+// Nothing queues without a bound: a client refuses calls beyond its in-flight
+// cap, a server stops reading from a peer that does not read its replies and
+// drops it after 5 s. An idle connection stays; a frame once begun must be
+// complete within 5 s.
+package rpc

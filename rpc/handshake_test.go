@@ -1,0 +1,265 @@
+package rpc_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"weir/rpc"
+)
+
+// Ensure that ends that do not belong together part, and that both can say why.
+func TestRefusal(t *testing.T) {
+	tests := []struct {
+		name string
+		self rpc.Identity // client
+		want rpc.Identity // whom it expects; the server is b
+		code rpc.Code
+		says string // at both ends
+	}{
+		{"label", rpc.Identity{Name: "a", Label: "other", Format: 1}, nodeB,
+			rpc.CodeRefused, `"a" is of another cluster than "b": the labels differ`},
+		{"format", rpc.Identity{Name: "a", Label: "test", Format: 2}, nodeB,
+			rpc.CodeRefused, `ring format of "a" is 2, that of "b" is 1`},
+		{"name", nodeA, rpc.Identity{Name: "c"},
+			rpc.CodeWrongPeer, `"a" expected "c", this is "b"`},
+		{"boot", nodeA, rpc.Identity{Name: "b", Boot: 21},
+			rpc.CodeWrongPeer, `"a" expected run 21 of "b", this is 22`},
+		{"any boot", nodeA, rpc.Identity{Name: "b"}, 0, ""},
+		{"anyone", nodeA, rpc.Identity{}, 0, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newMemnet()
+				var log logBuffer
+				stats := new(rpc.Stats)
+				MustServe(t, n.listen("b"), rpc.Config{Log: log.logger(), Stats: stats}, echo)
+				client := rpc.NewClient(rpc.Config{Self: tt.self, Dial: n.dial}, tt.want, "b")
+				defer client.Close()
+				if tt.code == 0 {
+					wantEcho(t, client, 1)
+					return
+				}
+				for range 3 {
+					_, err := client.Decide(after(t, time.Second), request(t, 1))
+					e := wantCode(t, err, tt.code)
+					if e.Sent || !strings.Contains(fmt.Sprint(err), tt.says) {
+						t.Errorf("client says %v", err)
+					}
+					time.Sleep(500 * time.Millisecond) // virtual: past the back-off
+				}
+				lines := log.lines()
+				if len(lines) != 1 || !strings.Contains(strings.ReplaceAll(lines[0], `\"`, `"`), tt.says) {
+					t.Errorf("server says %q", lines)
+				}
+				if got := stats.Refused.Load(); got != 3 {
+					t.Errorf("%d refused", got)
+				}
+				time.Sleep(time.Minute) // virtual
+				client.Decide(after(t, time.Second), request(t, 1))
+				synctest.Wait()
+				if lines := log.lines(); len(lines) != 2 || !strings.Contains(lines[1], "left_out=2") {
+					t.Errorf("a minute later: %q", lines)
+				}
+			})
+		})
+	}
+}
+
+// Ensure that a server that accepts what it should not is left, and told why.
+func TestClientRefuses(t *testing.T) {
+	for name, answer := range map[string]rpc.Identity{
+		"label":  {Name: "b", Boot: 22, Label: "other", Format: 1},
+		"format": {Name: "b", Boot: 22, Label: "test", Format: 2},
+		"name":   {Name: "c", Boot: 22, Label: "test", Format: 1},
+		"boot":   {Name: "b", Boot: 23, Label: "test", Format: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newMemnet()
+				listener := n.listen("b")
+				defer listener.Close()
+				client := NewClient(t, n, rpc.Config{})
+				failed := make(chan error, 1)
+				go func() {
+					_, err := client.Decide(after(t, time.Second), request(t, 1))
+					failed <- err
+				}()
+				nc, err := listener.Accept()
+				if err != nil {
+					t.Fatal(err)
+				}
+				peer := &raw{t, nc}
+				peer.frame()
+				peer.send(rpc.EncodeHello(answer, rpc.Identity{}, 0)...)
+				_, _, _, told := rpc.DecodeHello(peer.frame())
+				e, ok := (<-failed).(*rpc.Error)
+				if !ok || e.Err == nil || told == nil || e.Err.Error() != told.Error() {
+					t.Errorf("client says %v, server is told %v", e, told)
+				}
+			})
+		})
+	}
+}
+
+// Ensure that a server logs that a client has left it, and why.
+func TestServerIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemnet()
+		var log logBuffer
+		MustServe(t, n.listen("b"), rpc.Config{Log: log.logger()}, echo)
+		peer := dialRaw(t, n)
+		peer.greet()
+		peer.send(wire(t, "00000007", "93 02 03 a3 776879")...)
+		synctest.Wait()
+		if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "refused by peer") || !strings.Contains(lines[0], "error=why") {
+			t.Errorf("log: %q", lines)
+		}
+	})
+}
+
+// Ensure that ends of different protocols can still say so.
+func TestProtocolVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemnet()
+		var log logBuffer
+		MustServe(t, n.listen("b"), rpc.Config{Log: log.logger()}, echo)
+		peer := dialRaw(t, n)
+		peer.send(wire(t, "00000004", "93 01 02 c1")...)
+		synctest.Wait()
+		_, _, _, err := rpc.DecodeHello(peer.frame())
+		const want = `protocol version 2, that of "b" is 1`
+		if err == nil || err.Error() != want {
+			t.Errorf("client is told %v", err)
+		}
+		if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "protocol version") {
+			t.Errorf("log: %q", lines)
+		}
+	})
+}
+
+// Ensure that what is not a hello ends the connection with a reason, soon, and
+// that no hello ends it at the deadline.
+func TestNotAHello(t *testing.T) {
+	for name, bytes := range map[string]string{
+		"length 0":   "00000000",
+		"http":       "47455420 2f20 48545450",
+		"too long":   "00001001",
+		"4 GiB":      "ffffffff",
+		"garbage":    "00000005 ddffffffff",
+		"request":    "00000008 95 03 cd012c 00 c3 90",
+		"empty name": "0000000b 99 01 01 01 a0 a0 02 a0 00 00 00",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newMemnet()
+				stats := new(rpc.Stats)
+				MustServe(t, n.listen("b"), rpc.Config{Stats: stats}, echo)
+				peer := dialRaw(t, n)
+				began := time.Now()
+				peer.send(wire(t, bytes)...)
+				_, _, _, err := rpc.DecodeHello(peer.frame())
+				if err == nil || !strings.Contains(err.Error(), "not a hello") {
+					t.Errorf("peer is told %v", err)
+				}
+				if _, err := peer.Read(make([]byte, 1)); err == nil || !time.Now().Equal(began) {
+					t.Errorf("got %v after %v", err, time.Since(began))
+				}
+				if got := stats.Refused.Load(); got != 1 {
+					t.Errorf("%d refused", got)
+				}
+			})
+		})
+	}
+	for name, bytes := range map[string]string{"nothing": "", "half a length": "0000", "half a hello": "00000010 99 01"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newMemnet()
+				MustServe(t, n.listen("b"), rpc.Config{}, echo)
+				peer := dialRaw(t, n)
+				began := time.Now()
+				peer.send(wire(t, bytes)...)
+				if _, err := peer.Read(make([]byte, 1)); err == nil {
+					t.Error("was answered")
+				}
+				if took := time.Since(began); took != 3*time.Second {
+					t.Errorf("ended after %v, want 3s", took)
+				}
+			})
+		})
+	}
+}
+
+// Ensure that a server that takes the connection and says nothing, or nonsense,
+// is an error in bounded time.
+func TestNoHelloFromServer(t *testing.T) {
+	tests := []struct {
+		name, bytes string
+		code        rpc.Code
+		took        time.Duration
+	}{
+		{"nothing", "", rpc.CodeUnavailable, 3 * time.Second},
+		{"half a frame", "00000010 99", rpc.CodeUnavailable, 3 * time.Second},
+		{"garbage", "ffffffff", rpc.CodeInvalid, 0},
+		{"bomb", "00000005 ddffffffff", rpc.CodeInvalid, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newMemnet()
+				listener := n.listen("b")
+				defer listener.Close()
+				go func() {
+					if nc, err := listener.Accept(); err == nil {
+						(&raw{t, nc}).send(wire(t, tt.bytes)...)
+					}
+				}()
+				client := NewClient(t, n, rpc.Config{})
+				began := time.Now()
+				_, err := client.Decide(after(t, time.Hour), request(t, 1))
+				wantCode(t, err, tt.code)
+				if took := time.Since(began); took != tt.took {
+					t.Errorf("took %v, want %v", took, tt.took)
+				}
+			})
+		})
+	}
+}
+
+// Ensure that a node that could not introduce itself is a programming error.
+func TestSelfIsNeeded(t *testing.T) {
+	long := strings.Repeat("x", rpc.MaxName+1)
+	for _, self := range []rpc.Identity{{}, {Name: long}, {Name: "a", Label: long}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("no panic for %+v", self)
+				}
+			}()
+			rpc.NewClient(rpc.Config{Self: self}, nodeB, "b")
+		}()
+	}
+}
+
+// Ensure that errors say who, what and why, and can be asked for each.
+func TestError(t *testing.T) {
+	err := error(&rpc.Error{Code: rpc.CodeUnavailable, Text: "cannot connect", Peer: "b", Err: net.ErrClosed})
+	wrapped := fmt.Errorf("cluster: %w", err)
+	if got, want := err.Error(), "rpc: b: unavailable: cannot connect: use of closed network connection"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if !errors.Is(wrapped, rpc.CodeUnavailable) || !errors.Is(wrapped, net.ErrClosed) || errors.Is(wrapped, rpc.CodeInternal) {
+		t.Error("errors.Is does not tell")
+	}
+	if rpc.CodeOf(wrapped) != rpc.CodeUnavailable || rpc.CodeOf(nil) != 0 || rpc.CodeOf(net.ErrClosed) != rpc.CodeInternal {
+		t.Error("CodeOf does not tell")
+	}
+	if got := fmt.Sprint(rpc.Codes()); strings.Contains(got, "Code(") || len(rpc.Codes()) != 8 {
+		t.Errorf("codes: %s", got)
+	}
+}

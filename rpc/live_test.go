@@ -1,0 +1,183 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"weir/leaky"
+	"weir/rpc"
+)
+
+// world is what the operations of FuzzLive work on.
+type world struct {
+	t       *testing.T
+	net     *memnet
+	server  *rpc.Server // nil while there is none
+	served  chan error
+	client  *rpc.Client
+	gate    chan struct{} // handlers asked with hop 1 wait for it
+	callers sync.WaitGroup
+}
+
+func (w *world) serve() {
+	w.server, w.served = rpc.NewServer(rpc.Config{Self: nodeB}, w), make(chan error, 1)
+	listener, server, served := w.net.listen("b"), w.server, w.served
+	go func() { served <- server.Serve(listener) }()
+}
+
+func (w *world) close() {
+	w.server.Close()
+	if err := <-w.served; err != nil {
+		w.t.Errorf("Serve: %v", err)
+	}
+	w.server = nil
+}
+
+func (w *world) Decide(ctx context.Context, peer rpc.Identity, req *rpc.DecideRequest, reply *rpc.DecideReply) error {
+	switch req.Hop {
+	case 1:
+		select {
+		case <-w.gate:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	case 2:
+		return &rpc.Error{Code: rpc.CodeOverloaded, Text: "told to"}
+	case 3:
+		return errors.New("failed")
+	}
+	return echo(ctx, peer, req, reply)
+}
+
+// call asks in the background, and wants its own echo or an error that says
+// what happened, in time.
+func (w *world) call(hop, n byte) {
+	req := &rpc.DecideRequest{Hop: hop % 4}
+	for i := range n % 5 {
+		seq := request(w.t, uint32(n)<<8|uint32(i)).Sequences[0]
+		for range n % 7 {
+			seq = append(seq, seq[0])
+		}
+		req.Sequences = append(req.Sequences, seq)
+	}
+	timeout := time.Duration(1+int(n)%4*40) * time.Millisecond
+	client := w.client
+	w.callers.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		began := time.Now()
+		reply, err := client.Decide(ctx, req)
+		if took := time.Since(began); took > timeout {
+			w.t.Errorf("took %v of %v", took, timeout)
+		}
+		if err != nil {
+			if code := rpc.CodeOf(err); code == rpc.CodeInvalid || code == rpc.CodeRefused || code == rpc.CodeWrongPeer {
+				w.t.Error(err)
+			}
+			return
+		}
+		if req.Hop >= 2 {
+			w.t.Errorf("hop %d was answered", req.Hop)
+		}
+		for i, seq := range req.Sequences {
+			results := reply.Outcomes[i].Results
+			for j, c := range seq {
+				if results[j] != (leaky.Result{Allowed: true, Remaining: int64(c.Partition)}) {
+					w.t.Errorf("partition %d: got %+v", c.Partition, results[j])
+				}
+			}
+		}
+	})
+}
+
+// inject connects as a stranger and sends bytes, after a hello if greeted.
+func (w *world) inject(greeted bool, p []byte) {
+	nc, err := w.net.dial(context.Background(), "b")
+	if err != nil {
+		return
+	}
+	defer nc.Close()
+	if greeted {
+		p = append(rpc.EncodeHello(nodeA, nodeB, 0), p...)
+	}
+	nc.SetWriteDeadline(time.Now().Add(time.Second))
+	nc.Write(p)
+	synctest.Wait()
+}
+
+// step does one operation and returns what is left of the program.
+func (w *world) step(op byte, rest []byte) []byte {
+	var arg byte
+	if len(rest) > 0 {
+		arg, rest = rest[0], rest[1:]
+	}
+	switch op % 10 {
+	case 0, 1, 2:
+		w.call(op/10, arg)
+	case 3:
+		synctest.Wait()
+	case 4:
+		time.Sleep(time.Duration(arg) * time.Millisecond) // virtual
+	case 5:
+		w.net.cut()
+	case 6:
+		if w.server != nil {
+			w.close()
+		} else {
+			w.serve()
+		}
+	case 7:
+		n := min(int(arg), len(rest))
+		w.inject(op/10%2 == 0, rest[:n])
+		return rest[n:]
+	case 8:
+		close(w.gate)
+		synctest.Wait()
+		w.gate = make(chan struct{})
+	case 9:
+		old := w.client
+		w.client = rpc.NewClient(rpc.Config{Self: nodeA, Dial: w.net.dial, MaxInFlight: 8}, nodeB, "b")
+		w.callers.Go(func() { old.Close() })
+		w.callers.Go(func() { old.Close() })
+	}
+	return rest
+}
+
+// FuzzLive takes its input for a program of calls, cuts, restarts, closes and
+// strangers' bytes on a client and a server that are connected. Whatever the
+// program, every call ends in time, with its own answer or an honest error,
+// nothing deadlocks, and afterwards all works.
+func FuzzLive(f *testing.F) {
+	f.Add([]byte{0, 1, 0, 2, 3, 0, 5, 0, 0, 3, 4, 60, 0, 4})
+	f.Add([]byte{10, 3, 10, 7, 4, 30, 8, 0, 0, 9, 6, 0, 0, 1, 6, 0, 4, 60, 0, 2})
+	f.Add([]byte{7, 8, 0, 0, 0, 5, 0xdd, 0xff, 0xff, 0xff, 17, 4, 0xff, 0xff, 0xff, 0xff, 0, 3})
+	f.Add([]byte{10, 11, 10, 11, 10, 11, 10, 11, 10, 11, 10, 11, 10, 11, 10, 11, 10, 11, 10, 11, 3, 0, 9, 0, 20, 1, 30, 1})
+	f.Add([]byte{6, 0, 0, 1, 0, 1, 4, 10, 6, 0, 0, 1, 4, 200, 0, 1, 10, 3, 5, 0, 10, 3, 9, 0, 10, 3, 6, 0})
+	f.Fuzz(func(t *testing.T, program []byte) {
+		if len(program) > 1000 {
+			return
+		}
+		synctest.Test(t, func(t *testing.T) {
+			w := &world{t: t, net: newMemnet(), gate: make(chan struct{})}
+			w.net.there, w.net.back, w.net.capacity = time.Millisecond, 2*time.Millisecond, 300
+			w.client = rpc.NewClient(rpc.Config{Self: nodeA, Dial: w.net.dial, MaxInFlight: 8}, nodeB, "b")
+			w.serve()
+			for len(program) > 0 {
+				program = w.step(program[0], program[1:])
+			}
+			close(w.gate)
+			w.callers.Wait()
+			if w.server == nil {
+				w.serve()
+			}
+			time.Sleep(5 * time.Second) // virtual: past any back-off
+			wantEcho(t, w.client, 77)
+			w.client.Close()
+			w.close()
+		})
+	})
+}

@@ -1,0 +1,161 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// Handler decides for peers.
+type Handler interface {
+	// Decide answers a request: one outcome for each of its sequences, made
+	// with reply.Add. It runs in the goroutine that reads the connection, so
+	// the connection's next request waits for it. Request and reply, with all
+	// that the reply refers to, belong to the server once it returns. ctx ends
+	// with the connection. The peer sees code and text of an *Error; any other
+	// error reaches it as CodeInternal without its text, which is logged.
+	Decide(ctx context.Context, peer Identity, req *DecideRequest, reply *DecideReply) error
+}
+
+// Server answers the clients of other nodes.
+type Server struct {
+	cfg     Config
+	handler Handler
+	warner  *warner
+
+	mu        sync.Mutex
+	listeners map[net.Listener]struct{}
+	sessions  map[*session]struct{}
+	closed    bool
+	closing   chan struct{} // closed together with setting closed
+
+	running sync.WaitGroup
+}
+
+// NewServer returns a server that has yet to Serve. It panics if cfg.Self lacks
+// a name.
+func NewServer(cfg Config, handler Handler) *Server {
+	cfg = cfg.complete()
+	return &Server{
+		cfg:       cfg,
+		handler:   handler,
+		warner:    newWarner(cfg.Log),
+		listeners: make(map[net.Listener]struct{}),
+		sessions:  make(map[*session]struct{}),
+		closing:   make(chan struct{}),
+	}
+}
+
+// Serve takes connections until the server is closed, and then returns nil; or
+// until the listener is closed by someone else, which is an error. It closes
+// the listener. Several may run at once.
+func (s *Server) Serve(listener net.Listener) error {
+	defer listener.Close()
+	if !s.enter(listener) {
+		return nil
+	}
+	defer s.leave(listener)
+	const least, most = 5 * time.Millisecond, time.Second
+	delay := least
+	for {
+		nc, err := listener.Accept()
+		if err == nil {
+			delay = least
+			s.accept(nc)
+			continue
+		}
+		select {
+		case <-s.closing:
+			return nil
+		default:
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		// Out of file descriptors, for example: those in use keep working.
+		s.warner.warn(topicAccept, listener.Addr().String(), err)
+		wait := time.NewTimer(delay)
+		select {
+		case <-s.closing:
+			wait.Stop()
+			return nil
+		case <-wait.C:
+		}
+		delay = min(2*delay, most)
+	}
+}
+
+func (s *Server) enter(listener net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.listeners[listener] = struct{}{}
+	s.running.Add(1)
+	return true
+}
+
+func (s *Server) leave(listener net.Listener) {
+	s.mu.Lock()
+	delete(s.listeners, listener)
+	s.mu.Unlock()
+	s.running.Done()
+}
+
+// accept starts a session, or drops the connection if there are too many.
+func (s *Server) accept(nc net.Conn) {
+	s.cfg.Stats.Accepted.Add(1)
+	ctx, cancel := context.WithCancel(context.Background())
+	ss := &session{server: s, nc: nc, fr: newFrameReader(nc), w: newWriter(nc), ctx: ctx, cancel: cancel}
+	s.mu.Lock()
+	closed, full := s.closed, len(s.sessions) >= maxConnections
+	if !closed && !full {
+		s.sessions[ss] = struct{}{}
+		s.running.Add(1)
+	}
+	s.mu.Unlock()
+	if closed || full {
+		cancel()
+		_ = nc.Close()
+		s.cfg.Stats.Refused.Add(1)
+		if full {
+			s.warner.warn(topicTooMany, nc.RemoteAddr().String(), nil)
+		}
+		return
+	}
+	go func() {
+		defer s.running.Done()
+		defer s.remove(ss)
+		ss.run()
+	}()
+}
+
+func (s *Server) remove(ss *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, ss)
+}
+
+// Close stops taking connections and requests, sends the replies of those that
+// were decided, for at most a second, and ends all connections. It returns nil
+// once all goroutines of the server have ended; these wait for handlers. It may
+// be called again.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+	}
+	for listener := range s.listeners {
+		_ = listener.Close()
+	}
+	for ss := range s.sessions {
+		ss.stop()
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+	return nil
+}
