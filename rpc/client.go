@@ -65,20 +65,32 @@ func (c *Client) Decide(ctx context.Context, req *DecideRequest) (*DecideReply, 
 	return reply, nil
 }
 
+// Status asks the peer how it is. It returns when ctx ends, or after
+// DefaultTimeout. Errors are of type *Error.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
+	defer cancel()
+	got, err := c.exchange(ctx, wantStatus, func(e *encoder, id uint64) []byte { return e.statusRequest(id) })
+	c.cfg.Stats.call(err)
+	if err != nil {
+		return Status{}, err
+	}
+	return got.status, nil
+}
+
 func (c *Client) decide(ctx context.Context, req *DecideRequest) (*DecideReply, *Error) {
 	if err := req.check(); err != nil {
 		return nil, c.error(CodeInvalid, "request", err)
 	}
-	if ctx.Err() != nil {
-		return nil, ended(ctx, c.name(), false)
+	results := 0
+	for _, seq := range req.Sequences {
+		results += len(seq)
 	}
-	call := c.calls.Get().(*call)
-	reply, err := c.exchange(ctx, call, req)
-	call.reply, call.err = nil, nil
-	c.calls.Put(call)
+	got, err := c.exchange(ctx, results, func(e *encoder, id uint64) []byte { return e.request(id, req) })
 	if err != nil {
 		return nil, err
 	}
+	reply := got.reply
 	if err := reply.answers(req); err != nil {
 		e := c.error(CodeInvalid, "reply", err)
 		e.Sent = true
@@ -87,17 +99,29 @@ func (c *Client) decide(ctx context.Context, req *DecideRequest) (*DecideReply, 
 	return reply, nil
 }
 
-// exchange sends the request and waits for what comes of it. When it returns,
-// nobody else refers to the call.
-func (c *Client) exchange(ctx context.Context, call *call, req *DecideRequest) (*DecideReply, *Error) {
+// exchange sends a request and waits for what comes of it: a reply of at most
+// so many results, or wantStatus.
+func (c *Client) exchange(ctx context.Context, want int, request func(*encoder, uint64) []byte) (answer, *Error) {
+	if ctx.Err() != nil {
+		return answer{}, ended(ctx, c.name(), false)
+	}
+	call := c.calls.Get().(*call)
+	got, err := c.await(ctx, call, want, request)
+	call.answer, call.err = answer{}, nil
+	c.calls.Put(call)
+	return got, err
+}
+
+// await returns once nobody else refers to the call.
+func (c *Client) await(ctx context.Context, call *call, want int, request func(*encoder, uint64) []byte) (answer, *Error) {
 	for {
 		l, err := c.connect(ctx)
 		if err != nil {
-			return nil, err
+			return answer{}, err
 		}
-		ok, err := l.start(call, req)
+		ok, err := l.start(call, want, request)
 		if err != nil {
-			return nil, err
+			return answer{}, err
 		}
 		if !ok {
 			// The link ended just now. connect does not return it again, and
@@ -107,14 +131,14 @@ func (c *Client) exchange(ctx context.Context, call *call, req *DecideRequest) (
 		}
 		select {
 		case <-call.done:
-			return call.reply, call.err
+			return call.answer, call.err
 		case <-ctx.Done():
 		}
 		if l.abandon(call) {
-			return nil, ended(ctx, c.name(), true)
+			return answer{}, ended(ctx, c.name(), true)
 		}
 		<-call.done
-		return call.reply, call.err
+		return call.answer, call.err
 	}
 }
 

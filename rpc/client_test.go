@@ -57,6 +57,27 @@ func TestDecide(t *testing.T) {
 	})
 }
 
+// Ensure that a node's status and its decisions come over one connection, in
+// any order.
+func TestStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemnet()
+		MustServe(t, n.listen("b"), rpc.Config{}, echo)
+		client := NewClient(t, n, rpc.Config{})
+		for range 3 {
+			if s, err := client.Status(after(t, time.Second)); err != nil || s.LiveBuckets != 123_456 {
+				t.Errorf("got %+v, %v", s, err)
+			}
+			if _, err := client.Decide(after(t, time.Second), request(t, 1)); err != nil {
+				t.Error(err)
+			}
+		}
+		client.Close()
+		_, err := client.Status(after(t, time.Second))
+		wantCode(t, err, rpc.CodeUnavailable)
+	})
+}
+
 // Ensure that many callers share one connection, and each gets its own reply.
 func TestPipelining(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

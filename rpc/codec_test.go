@@ -54,6 +54,8 @@ func TestWireBytes(t *testing.T) {
 			"93 c3 a162 90")},
 		{"failure", rpc.EncodeFailure(7, 0, rpc.CodeOverloaded, "busy"), wire(t,
 			"0000000a", "95 05 07 00 05 a462757379")},
+		{"status request", rpc.EncodeStatusRequest(7), wire(t, "00000003", "92 06 07")},
+		{"status", rpc.EncodeStatus(7, 5, rpc.Status{LiveBuckets: 123_456}), wire(t, "00000009", "94 07 07 05 ce0001e240")},
 		{"hello", rpc.EncodeHello(rpc.Identity{Name: "a", Boot: 2, Label: "c", Format: 9}, rpc.Identity{Name: "b", Boot: 3}, 4), wire(t,
 			"0000000d", "99 01 01 09 a163 a161 02 a162 03 04")},
 	}

@@ -11,6 +11,8 @@
 //	request  [3, id, hop, peek, [[check, ...], ...]]
 //	reply    [4, id, clock, [outcome, ...]]
 //	failure  [5, id, clock, code, text]
+//	ask      [6, id]
+//	status   [7, id, clock, live buckets]
 //
 //	check    [partition, fingerprint, kind, limit, window, cost]
 //	outcome  [not owner, owner, [result, ...]]

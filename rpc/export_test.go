@@ -18,6 +18,10 @@ func EncodeHello(self, want Identity, clock int64) []byte {
 	})
 }
 
+func EncodeStatusRequest(id uint64) []byte { return fresh().statusRequest(id) }
+
+func EncodeStatus(id uint64, clock int64, s Status) []byte { return fresh().status(id, clock, s) }
+
 func DecodeRequest(frame []byte) (id uint64, req *DecideRequest, err error) {
 	d := decoderOf(frame)
 	d.begin()

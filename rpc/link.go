@@ -27,26 +27,32 @@ type link struct {
 // call is one exchange. It belongs to the link while it is in calls, then to
 // whoever took it out, who either completes it or gives it back.
 type call struct {
-	id      uint64
-	results int   // the most a reply may hold
-	sent    int64 // own clock
-	reply   *DecideReply
-	err     *Error
-	done    chan struct{} // holds one token once completed
+	id     uint64
+	want   int   // the most results a reply may hold, or wantStatus
+	sent   int64 // own clock
+	answer answer
+	err    *Error
+	done   chan struct{} // holds one token once completed
 }
 
-func (c *call) complete(reply *DecideReply, err *Error) {
-	c.reply, c.err = reply, err
+// answer is what the peer said to one call: a reply, or its status.
+type answer struct {
+	reply  *DecideReply
+	status Status
+}
+
+// wantStatus marks a call that asks for the status.
+const wantStatus = -1
+
+func (c *call) complete(got answer, err *Error) {
+	c.answer, c.err = got, err
 	c.done <- struct{}{}
 }
 
 // start sends the request. If it returns nil, the call will be completed unless
 // it is abandoned; ok is false, and nothing was sent, if the link had ended.
-func (l *link) start(c *call, req *DecideRequest) (ok bool, err *Error) {
-	c.results = 0
-	for _, seq := range req.Sequences {
-		c.results += len(seq)
-	}
+func (l *link) start(c *call, want int, request func(*encoder, uint64) []byte) (ok bool, err *Error) {
+	c.want = want
 	c.sent = l.client.cfg.Clock()
 
 	l.mu.Lock()
@@ -68,7 +74,7 @@ func (l *link) start(c *call, req *DecideRequest) (ok bool, err *Error) {
 
 	e := getEncoder()
 	defer e.free()
-	if l.w.put(e.request(c.id, req), false) == errQueueFull && l.take(c.id) == c {
+	if l.w.put(request(e, c.id), false) == errQueueFull && l.take(c.id) == c {
 		return true, l.client.error(CodeOverloaded, "too many bytes are waiting to be written", nil)
 	}
 	// If the writer has ended, fail is about to complete all calls.
@@ -137,7 +143,7 @@ func (l *link) fail(err *Error) {
 	l.mu.Unlock()
 	_ = l.nc.Close()
 	for _, c := range calls {
-		c.complete(nil, &lost)
+		c.complete(answer{}, &lost)
 	}
 }
 
@@ -161,7 +167,7 @@ func (l *link) receive(d *decoder) error {
 	n, k := d.begin()
 	id := d.uint("id", maxUint64)
 	clock := int64(d.uint("clock", maxInt64))
-	if d.err == nil && !(k == kindReply && n == 4 || k == kindFailure && n == 5) {
+	if d.err == nil && !(k == kindReply && n == 4 || k == kindFailure && n == 5 || k == kindStatus && n == 4) {
 		return errKind
 	}
 	if d.err != nil {
@@ -180,18 +186,31 @@ func (l *link) receive(d *decoder) error {
 	l.clock.add(c.sent, received, clock)
 	if k == kindFailure {
 		code, text, err := d.failure()
-		c.complete(nil, &Error{Code: code, Text: text, Peer: l.client.name(), Sent: true, Remote: err == nil, Err: err})
+		c.complete(answer{}, &Error{Code: code, Text: text, Peer: l.client.name(), Sent: true, Remote: err == nil, Err: err})
 		return err
 	}
-	reply, err := d.reply(c.results)
+	got, err := c.read(d, k)
 	if err != nil {
 		e := l.client.error(CodeInvalid, "bad frame", err)
 		e.Sent = true
-		c.complete(nil, e)
+		c.complete(answer{}, e)
 		return err
 	}
-	c.complete(reply, nil)
+	c.complete(got, nil)
 	return nil
+}
+
+// read decodes what follows the clock of a frame that answers the call.
+func (c *call) read(d *decoder, k kind) (got answer, err error) {
+	switch {
+	case (k == kindStatus) != (c.want == wantStatus):
+		err = errKind
+	case k == kindStatus:
+		got.status, err = d.status()
+	default:
+		got.reply, err = d.reply(c.want)
+	}
+	return got, err
 }
 
 // claim takes the call that a reply is for. It returns nil if that call has

@@ -53,6 +53,8 @@ func (w *world) Decide(ctx context.Context, peer rpc.Identity, req *rpc.DecideRe
 	return echo(ctx, peer, req, reply)
 }
 
+func (w *world) Status() rpc.Status { return echo.Status() }
+
 // call asks in the background, and wants its own echo or an error that says
 // what happened, in time.
 func (w *world) call(hop, n byte) {

@@ -117,6 +117,11 @@ func (r *DecideReply) answers(req *DecideRequest) error {
 	return nil
 }
 
+// Status is what a node says of itself beside its decisions.
+type Status struct {
+	LiveBuckets int64 // buckets it holds
+}
+
 // kind is the first element of every frame.
 type kind uint8
 
@@ -126,6 +131,8 @@ const (
 	kindRequest
 	kindReply
 	kindFailure
+	kindStatusRequest
+	kindStatus
 )
 
 const (
@@ -156,7 +163,7 @@ const (
 // begin reads how many elements the frame has and its kind.
 func (d *decoder) begin() (elements int, k kind) {
 	elements = d.array("frame", 1, anyLength, 1)
-	return elements, kind(d.uint("kind", uint64(kindFailure)))
+	return elements, kind(d.uint("kind", uint64(kindStatus)))
 }
 
 func (e *encoder) request(id uint64, req *DecideRequest) []byte {
@@ -322,6 +329,26 @@ func (d *decoder) failure() (Code, string, error) {
 		d.fail("code", errors.New("is 0"))
 	}
 	return code, text, d.done()
+}
+
+func (e *encoder) statusRequest(id uint64) []byte {
+	e.begin(2, kindStatusRequest)
+	e.uint(id)
+	return e.frame()
+}
+
+func (e *encoder) status(id uint64, clock int64, s Status) []byte {
+	e.begin(4, kindStatus)
+	e.uint(id)
+	e.int(clock)
+	e.int(s.LiveBuckets)
+	return e.frame()
+}
+
+// status reads what follows the clock.
+func (d *decoder) status() (Status, error) {
+	s := Status{LiveBuckets: int64(d.uint("live buckets", maxInt64))}
+	return s, d.done()
 }
 
 // grow returns the slice emptied, with room for n elements, and not with room

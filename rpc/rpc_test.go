@@ -30,6 +30,8 @@ func (f handlerFunc) Decide(ctx context.Context, peer rpc.Identity, req *rpc.Dec
 	return f(ctx, peer, req, reply)
 }
 
+func (f handlerFunc) Status() rpc.Status { return rpc.Status{LiveBuckets: 123_456} }
+
 // echo allows every check and says its partition as remaining.
 var echo = handlerFunc(func(_ context.Context, _ rpc.Identity, req *rpc.DecideRequest, reply *rpc.DecideReply) error {
 	for _, seq := range req.Sequences {

@@ -17,6 +17,8 @@ type Handler interface {
 	// with the connection. The peer sees code and text of an *Error; any other
 	// error reaches it as CodeInternal without its text, which is logged.
 	Decide(ctx context.Context, peer Identity, req *DecideRequest, reply *DecideReply) error
+	// Status says how this node is. It runs where Decide does.
+	Status() Status
 }
 
 // Server answers the clients of other nodes.

@@ -79,6 +79,12 @@ func (ss *session) read() {
 			return
 		}
 		id := d.uint("id", maxUint64)
+		if d.err == nil && k == kindStatusRequest && n == 2 && d.left() == 0 {
+			if !ss.sayStatus(id) {
+				return
+			}
+			continue
+		}
 		if d.err != nil || k != kindRequest {
 			ss.badFrame(d, errKind)
 			return
@@ -111,6 +117,12 @@ func (ss *session) serve(d *decoder, id uint64, in *incoming, reply *DecideReply
 	}
 	// Waits while the peer does not read, and so reads no more from it.
 	return ss.w.put(frame, true) == nil
+}
+
+func (ss *session) sayStatus(id uint64) bool {
+	e := getEncoder()
+	defer e.free()
+	return ss.w.put(e.status(id, ss.server.cfg.Clock(), ss.server.handler.Status()), true) == nil
 }
 
 // decide decodes the request and lets the handler answer it. What it returns is
