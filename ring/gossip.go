@@ -1,0 +1,177 @@
+package ring
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// gossip is the membership library, told what it must and asked for what this
+// package needs. It calls its listener while it holds a lock of its own.
+type gossip struct{ list *memberlist.Memberlist }
+
+// gossipEvents is what gossip tells. Its methods must not block, nor call
+// gossip.
+type gossipEvents interface {
+	metadata() []byte
+	heard(name, address string, metadata []byte)
+	lost(name string)
+	// vet returns why a member must not be taken in, or nil. joining is true
+	// for the members of a cluster that this node or a peer is about to join.
+	vet(name, address string, metadata []byte, alive, joining bool) error
+	conflict(name, address, other string)
+}
+
+// The tuning: a dead member is seen by all within two seconds.
+const (
+	probeInterval   = 250 * time.Millisecond
+	probeTimeout    = 100 * time.Millisecond
+	gossipInterval  = 50 * time.Millisecond
+	pushPull        = 5 * time.Second
+	deadGossip      = 10 * time.Second
+	suspicion       = 4
+	suspicionMax    = 2
+	streamTimeout   = 2 * time.Second
+	announceTimeout = time.Second
+	// A name is free for another address as soon as its owner was seen dead.
+	// Zero would mean never.
+	reclaimAfter = time.Millisecond
+)
+
+// Transport carries gossip packets and streams.
+type Transport = memberlist.Transport
+
+// listenGossip opens the TCP and the UDP port, and returns the port they share.
+func listenGossip(ip net.IP, port int, log *slog.Logger) (Transport, int, error) {
+	const tries = 10 // a port that is free for TCP may not be for UDP
+	var err error
+	for range tries {
+		var t *memberlist.NetTransport
+		t, err = memberlist.NewNetTransport(&memberlist.NetTransportConfig{
+			BindAddrs: []string{ip.String()},
+			BindPort:  port,
+			Logger:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		})
+		if err == nil {
+			return t, t.GetAutoBindPort(), nil
+		}
+		if port != 0 {
+			break
+		}
+	}
+	return nil, 0, fmt.Errorf("ring: cannot listen for gossip at %s: %w", net.JoinHostPort(ip.String(), strconv.Itoa(port)), err)
+}
+
+// startGossip takes part in the gossip under the name. From here on others may
+// find this node.
+func startGossip(name, label string, advertise net.IP, port int, transport Transport, events gossipEvents, log *slog.Logger) (*gossip, error) {
+	d := delegate{events}
+	c := memberlist.DefaultLANConfig()
+	c.Name = name
+	c.Label = label
+	c.Transport = transport
+	c.AdvertiseAddr = advertise.String()
+	c.AdvertisePort = port
+	c.BindPort = port
+	c.TCPTimeout = streamTimeout
+	c.ProbeInterval = probeInterval
+	c.ProbeTimeout = probeTimeout
+	c.GossipInterval = gossipInterval
+	c.PushPullInterval = pushPull
+	c.GossipToTheDeadTime = deadGossip
+	c.SuspicionMult = suspicion
+	c.SuspicionMaxTimeoutMult = suspicionMax
+	c.DeadNodeReclaimTime = reclaimAfter
+	c.Delegate, c.Events, c.Conflict, c.Merge, c.Alive = d, d, d, d, d
+	// What the library logs is of its own workings, and as much as peers like.
+	c.Logger = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	list, err := memberlist.Create(c)
+	if err != nil {
+		return nil, fmt.Errorf("ring: %w", err)
+	}
+	return &gossip{list: list}, nil
+}
+
+// join exchanges everything known with the node at the address, ip:port.
+func (g *gossip) join(address string) error {
+	_, err := g.list.Join([]string{address})
+	return err
+}
+
+// announce spreads this node's changed metadata. That it takes longer than a
+// while to be sent is no error: it goes on being spread.
+func (g *gossip) announce() {
+	// The only error is that time-out.
+	_ = g.list.UpdateNode(announceTimeout)
+}
+
+// leave tells the others that this node is gone.
+func (g *gossip) leave(timeout time.Duration) error {
+	if err := g.list.Leave(timeout); err != nil {
+		return fmt.Errorf("ring: leave: %w", err)
+	}
+	return nil
+}
+
+func (g *gossip) stop() error {
+	if err := g.list.Shutdown(); err != nil {
+		return fmt.Errorf("ring: %w", err)
+	}
+	return nil
+}
+
+// delegate turns what the library calls into events.
+type delegate struct{ events gossipEvents }
+
+func addressOf(n *memberlist.Node) string {
+	return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))
+}
+
+// NodeMeta implements memberlist.Delegate.
+func (d delegate) NodeMeta(int) []byte { return d.events.metadata() }
+
+// NotifyMsg implements memberlist.Delegate.
+func (d delegate) NotifyMsg([]byte) {}
+
+// GetBroadcasts implements memberlist.Delegate.
+func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
+
+// LocalState implements memberlist.Delegate.
+func (d delegate) LocalState(bool) []byte { return nil }
+
+// MergeRemoteState implements memberlist.Delegate.
+func (d delegate) MergeRemoteState([]byte, bool) {}
+
+// NotifyJoin implements memberlist.EventDelegate.
+func (d delegate) NotifyJoin(n *memberlist.Node) { d.events.heard(n.Name, addressOf(n), n.Meta) }
+
+// NotifyUpdate implements memberlist.EventDelegate.
+func (d delegate) NotifyUpdate(n *memberlist.Node) { d.events.heard(n.Name, addressOf(n), n.Meta) }
+
+// NotifyLeave implements memberlist.EventDelegate.
+func (d delegate) NotifyLeave(n *memberlist.Node) { d.events.lost(n.Name) }
+
+// NotifyConflict implements memberlist.ConflictDelegate.
+func (d delegate) NotifyConflict(existing, other *memberlist.Node) {
+	d.events.conflict(existing.Name, addressOf(existing), addressOf(other))
+}
+
+// NotifyAlive implements memberlist.AliveDelegate.
+func (d delegate) NotifyAlive(n *memberlist.Node) error {
+	return d.events.vet(n.Name, addressOf(n), n.Meta, true, false)
+}
+
+// NotifyMerge implements memberlist.MergeDelegate.
+func (d delegate) NotifyMerge(nodes []*memberlist.Node) error {
+	for _, n := range nodes {
+		alive := n.State == memberlist.StateAlive || n.State == memberlist.StateSuspect
+		if err := d.events.vet(n.Name, addressOf(n), n.Meta, alive, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
