@@ -84,7 +84,7 @@ func New(config Config) (*Ring, error) {
 	if r.look == nil {
 		r.look = net.DefaultResolver.LookupHost
 	}
-	if err := checkSeeds(config.Seeds); err != nil {
+	if err := CheckSeeds(config.Seeds); err != nil {
 		return nil, err
 	}
 	bind, port, err := r.resolve(config.Bind)
@@ -117,8 +117,8 @@ func (r *Ring) start(transport Transport, bind net.IP, port int) error {
 	if r.self.Name == "" {
 		r.self.Name = net.JoinHostPort(host, strconv.Itoa(port))
 	}
-	if len(r.self.Name) > maxName {
-		return fmt.Errorf("ring: a name of %d bytes, at most %d", len(r.self.Name), maxName)
+	if len(r.self.Name) > MaxName {
+		return fmt.Errorf("ring: a name of %d bytes, at most %d", len(r.self.Name), MaxName)
 	}
 	if err := r.tell(); err != nil {
 		return err
@@ -136,8 +136,8 @@ func (r *Ring) start(transport Transport, bind net.IP, port int) error {
 	return nil
 }
 
-// maxName is the longest name of a member, in bytes.
-const maxName = 255
+// MaxName is the longest name of a member, in bytes.
+const MaxName = 255
 
 // resolve returns the IP and the port of an address.
 func (r *Ring) resolve(address string) (net.IP, int, error) {

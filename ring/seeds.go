@@ -15,8 +15,8 @@ const dnsPrefix = "dns+"
 // lookupTimeout bounds one look-up of one seed.
 const lookupTimeout = 2 * time.Second
 
-// checkSeeds reports a seed that can never be reached.
-func checkSeeds(seeds []string) error {
+// CheckSeeds reports a seed that is none: neither host:port nor dns+name:port.
+func CheckSeeds(seeds []string) error {
 	for _, seed := range seeds {
 		host, port, err := net.SplitHostPort(strings.TrimPrefix(seed, dnsPrefix))
 		if err != nil || host == "" || port == "" {
@@ -37,7 +37,7 @@ func resolveSeeds(ctx context.Context, seeds []string, look lookup) (addresses [
 		name, all := strings.CutPrefix(seed, dnsPrefix)
 		host, port, splitErr := net.SplitHostPort(name)
 		if splitErr != nil {
-			continue // checkSeeds has refused it
+			continue // CheckSeeds has refused it
 		}
 		if net.ParseIP(host) != nil {
 			addresses = append(addresses, net.JoinHostPort(host, port))

@@ -47,13 +47,13 @@ func holders(v *ring.View) (out [ring.Partitions][2]string) {
 // whichever way led there, and no member above the bounded load.
 func TestViewDependsOnTheMembersAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		pool := names(24)
+		pool := names(12)
 		in := map[string]bool{pool[0]: true}
-		for range rapid.IntRange(1, 3).Draw(t, "changes") {
-			for range rapid.IntRange(1, 12).Draw(t, "joins") {
+		for range rapid.IntRange(1, 2).Draw(t, "changes") {
+			for range rapid.IntRange(1, 8).Draw(t, "joins") {
 				in[rapid.SampledFrom(pool).Draw(t, "join")] = true
 			}
-			for range rapid.IntRange(0, 8).Draw(t, "leaves") {
+			for range rapid.IntRange(0, 6).Draw(t, "leaves") {
 				if name := rapid.SampledFrom(pool).Draw(t, "leave"); len(in) > 1 {
 					delete(in, name)
 				}

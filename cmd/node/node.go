@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"weir/cluster"
+	"weir/httpfront"
+	"weir/policy"
+	"weir/ring"
+	"weir/rpc"
+)
+
+// Config is everything a Node needs to know. The flags fill it; tests fill it
+// themselves.
+type Config struct {
+	Name           string // default: the advertised gossip address
+	HTTP           string // host:port of each listener; port 0 picks a free one
+	Admin          string
+	Gossip         string
+	RPC            string
+	Advertise      string // host that others reach this node at; default: the hosts of the listeners
+	Join           []string
+	JoinTimeout    time.Duration
+	Cluster        string
+	Policy         *policy.Policy
+	ForwardTimeout time.Duration
+	DrainDelay     time.Duration
+	Version        string
+	Log            *slog.Logger
+
+	Now func() time.Time // default time.Now; tests stop or move it
+}
+
+// Node is one running member of a cluster.
+type Node struct {
+	config  Config
+	ring    *ring.Ring
+	cluster *cluster.Cluster
+	front   *httpfront.Front
+	self    ring.Member
+}
+
+// hashKey keys the hashes of bucket keys. Without a secret it is the same for
+// everybody, so that nodes agree.
+var hashKey = [16]byte{}
+
+// Open starts a node: it listens, joins the cluster and returns once it may
+// take traffic. The context bounds the start alone. If Open fails, nothing of
+// the node is left.
+func Open(ctx context.Context, config Config) (*Node, error) {
+	n := &Node{config: config}
+	if n.config.Now == nil {
+		n.config.Now = time.Now
+	}
+	if err := n.open(ctx); err != nil {
+		closing, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		return nil, errors.Join(err, n.stop(closing))
+	}
+	return n, nil
+}
+
+func (n *Node) open(ctx context.Context) error {
+	c := n.config
+	var listeners []net.Listener
+	listen := func(flag, address string) (l net.Listener, err error) {
+		if l, err = net.Listen("tcp", address); err != nil {
+			return nil, fmt.Errorf("--%s: %w", flag, err)
+		}
+		listeners = append(listeners, l)
+		return l, nil
+	}
+	serving := false
+	defer func() {
+		if !serving {
+			for _, l := range listeners {
+				l.Close()
+			}
+		}
+	}()
+	http, err := listen("http", c.HTTP)
+	if err != nil {
+		return err
+	}
+	admin, err := listen("admin", c.Admin)
+	if err != nil {
+		return err
+	}
+	peers, err := listen("rpc", c.RPC)
+	if err != nil {
+		return err
+	}
+
+	boot := rand.Uint64()
+	n.ring, err = ring.New(ring.Config{
+		Self: ring.Member{
+			Name:    c.Name,
+			Boot:    boot,
+			State:   ring.Joining,
+			RPC:     advertised(c.Advertise, peers),
+			HTTP:    advertised(c.Advertise, http),
+			Admin:   advertised(c.Advertise, admin),
+			Version: c.Version,
+			Policy:  c.Policy.Hash(),
+		},
+		Label:         c.Cluster,
+		Seeds:         c.Join,
+		JoinTimeout:   c.JoinTimeout,
+		Bind:          c.Gossip,
+		AdvertiseHost: c.Advertise,
+		Log:           c.Log,
+	})
+	if err != nil {
+		return fmt.Errorf("--gossip: %w", err)
+	}
+	n.self = n.ring.Self()
+	n.cluster = cluster.New(cluster.Config{
+		RPC: rpc.Config{
+			Self:  rpc.Identity{Name: n.self.Name, Boot: boot, Label: c.Cluster, Format: ring.Format},
+			Clock: decidingClock(c.Now),
+			Log:   c.Log,
+		},
+		Members:        n.ring,
+		ForwardTimeout: c.ForwardTimeout,
+		Log:            c.Log,
+	})
+	n.front, err = httpfront.New(httpfront.Config{
+		Policy:  c.Policy,
+		Keys:    policy.NewKeys(hashKey, ring.Partitions),
+		Cluster: n.cluster,
+		Label:   c.Cluster,
+		Self:    n.ring.Self,
+		Now:     c.Now,
+		Log:     c.Log,
+	})
+	if err != nil {
+		return err
+	}
+	serving = true
+	n.cluster.Open(peers)
+	n.front.Serve(http, admin)
+	if err := n.ring.Join(ctx); err != nil {
+		return fmt.Errorf("--join: %w", err)
+	}
+	n.ring.SetState(ring.Active)
+	if err := n.cluster.Await(ctx, func(v *ring.View) bool {
+		self, ok := v.Member(n.self.Name)
+		return ok && self.State == ring.Active
+	}); err != nil {
+		return err
+	}
+	n.front.SetReady()
+	return nil
+}
+
+// Self returns the node as others see it, with the addresses it is reached at.
+func (n *Node) Self() ring.Member { return n.ring.Self() }
+
+// Close leaves the cluster and stops: unready first, then others take over what
+// this node owned, then the listeners close. The context bounds all of it; what
+// is not done by then is cut off. Nothing of the node runs when it returns.
+func (n *Node) Close(ctx context.Context) error {
+	n.front.Drain()
+	wait(ctx, n.config.DrainDelay)
+	n.ring.SetState(ring.Leaving)
+	// Others go on asking here until they have heard. They are told whom to
+	// ask instead, so nothing is lost meanwhile.
+	wait(ctx, leaveHeard)
+	err := n.ring.Leave(ctx)
+	return errors.Join(err, n.stop(ctx))
+}
+
+// leaveHeard is how long gossip takes, with room, to tell everybody that a
+// member leaves.
+const leaveHeard = 500 * time.Millisecond
+
+func (n *Node) stop(ctx context.Context) error {
+	var errs []error
+	if n.front != nil {
+		errs = append(errs, n.front.Close(ctx))
+	}
+	if n.cluster != nil {
+		errs = append(errs, n.cluster.Close())
+	}
+	if n.ring != nil {
+		errs = append(errs, n.ring.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// decidingClock returns Unix nanoseconds that never run backwards: the wall
+// clock at its start plus the time that has passed since, which no later step
+// of the wall clock changes.
+func decidingClock(now func() time.Time) func() int64 {
+	start := now()
+	return func() int64 { return start.UnixNano() + int64(now().Sub(start)) }
+}
+
+// advertised returns the address that others reach the listener at.
+func advertised(host string, l net.Listener) string {
+	bound, port, _ := net.SplitHostPort(l.Addr().String())
+	if host == "" {
+		host = bound
+	}
+	return net.JoinHostPort(host, port)
+}

@@ -1,0 +1,120 @@
+package httpfront
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Bounds of one connection of the API listener.
+const (
+	maxHeaderBytes = 16 << 10
+	maxBodyBytes   = 4 << 20 // a thousand requests with every value at its longest fit
+	readTimeout    = 10 * time.Second
+	writeTimeout   = 10 * time.Second
+	idleTimeout    = 2 * time.Minute
+)
+
+// newAPIServer returns the fasthttp server of the API. What fasthttp would
+// answer by itself is a problem like any other.
+func (f *Front) newAPIServer(routes router) *fasthttp.Server {
+	return &fasthttp.Server{
+		Handler:                      func(ctx *fasthttp.RequestCtx) { f.serveAPI(routes, ctx) },
+		ErrorHandler:                 f.serveAPIError,
+		Logger:                       quietLogger{f},
+		SecureErrorLogMessage:        true,
+		NoDefaultServerHeader:        true,
+		NoDefaultDate:                true, // its clock would be a goroutine that never ends
+		NoDefaultContentType:         true,
+		DisablePreParseMultipartForm: true,
+		CloseOnShutdown:              true,
+		ReadBufferSize:               maxHeaderBytes,
+		MaxRequestBodySize:           maxBodyBytes,
+		ReadTimeout:                  readTimeout,
+		WriteTimeout:                 writeTimeout,
+		IdleTimeout:                  idleTimeout,
+		Concurrency:                  f.maxConn + 1, // the listener bounds connections; see limitedListener
+	}
+}
+
+func (f *Front) serveAPI(routes router, ctx *fasthttp.RequestCtx) {
+	endpoint, p := routes.find(string(ctx.Method()), string(ctx.Path()))
+	twice := framedTwice(&ctx.Request.Header)
+	if twice {
+		p = &problem{status: http.StatusBadRequest, detail: "Content-Length and Transfer-Encoding contradict each other"}
+	}
+	var a answer
+	if p != nil {
+		a = p.answer()
+	} else {
+		a = endpoint.handle(&request{
+			context:         context.Background(), // fasthttp does not tell of a caller who leaves
+			contentType:     string(ctx.Request.Header.ContentType()),
+			contentEncoding: string(ctx.Request.Header.ContentEncoding()),
+			body:            ctx.Request.Body(),
+		})
+	}
+	f.metrics.answered(endpoint.path, a.status)
+	f.write(ctx, a)
+	if twice || f.draining() {
+		ctx.SetConnectionClose()
+	}
+}
+
+// framedTwice reports whether a request says both ways how long its body is.
+// fasthttp lets Transfer-Encoding win; another reader before it may not.
+func framedTwice(h *fasthttp.RequestHeader) bool {
+	if h.ContentLength() != -1 { // -1 stands for chunked
+		return false
+	}
+	for line := range bytes.SplitSeq(h.RawHeaders(), []byte("\n")) {
+		name, _, _ := bytes.Cut(line, []byte(":"))
+		if bytes.EqualFold(bytes.TrimSpace(name), []byte("Content-Length")) {
+			return true
+		}
+	}
+	return false
+}
+
+// serveAPIError answers a request that could not be read.
+func (f *Front) serveAPIError(ctx *fasthttp.RequestCtx, err error) {
+	p := &problem{status: http.StatusBadRequest, detail: "the request could not be read"}
+	var small *fasthttp.ErrSmallBuffer
+	var network net.Error
+	switch {
+	case errors.As(err, &small):
+		p = &problem{status: http.StatusRequestHeaderFieldsTooLarge, detail: fmt.Sprintf("more than %d bytes of headers", maxHeaderBytes)}
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		p = &problem{status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("more than %d bytes of body", maxBodyBytes)}
+	case errors.As(err, &network) && network.Timeout():
+		p = &problem{status: http.StatusRequestTimeout, detail: "the request did not arrive in time"}
+	}
+	f.metrics.answered("", p.status)
+	f.write(ctx, p.answer())
+	ctx.SetConnectionClose()
+}
+
+func (f *Front) write(ctx *fasthttp.RequestCtx, a answer) {
+	h := &ctx.Response.Header
+	f.dates.set(h, time.Now())
+	h.SetContentType(a.contentType)
+	for _, extra := range a.headers {
+		h.Add(extra.name, extra.value)
+	}
+	ctx.SetStatusCode(a.status)
+	ctx.SetBody(a.body)
+}
+
+// quietLogger keeps what fasthttp logs, which may hold bytes of a request, out
+// of the log: its errors are counted by their answers.
+type quietLogger struct{ front *Front }
+
+func (l quietLogger) Printf(string, ...any) {
+	l.front.log.Debug("an API connection ended with an error")
+}

@@ -1,0 +1,54 @@
+package httpfront
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// clusterInfo is the answer of GET /v1/cluster.
+type clusterInfo struct {
+	Name    string       `json:"name"`  // of the node that answers
+	Label   string       `json:"label"` // of the cluster
+	Epoch   string       `json:"epoch"` // digest of the View, in hex; equal on nodes that agree
+	Members []memberInfo `json:"members"`
+}
+
+type memberInfo struct {
+	Name        string `json:"name"`
+	State       string `json:"state"`
+	HTTP        string `json:"http"`
+	Admin       string `json:"admin"`
+	RPC         string `json:"rpc"`
+	Version     string `json:"version"`
+	Owned       int    `json:"owned"`
+	Backed      int    `json:"backed"`
+	LiveBuckets *int64 `json:"live_buckets"` // null if the member could not be asked
+	Policy      string `json:"policy"`
+}
+
+// describeCluster serves GET /v1/cluster: what this node knows of the cluster.
+func (f *Front) describeCluster(r *request) answer {
+	view := f.cluster.View()
+	live := f.cluster.LiveBucketsOfAll(r.context)
+	info := clusterInfo{Name: f.self().Name, Label: f.label, Epoch: fmt.Sprintf("%016x", view.Epoch()), Members: []memberInfo{}}
+	for _, m := range view.Members() {
+		member := memberInfo{
+			Name: m.Name, State: m.State.String(),
+			HTTP: m.HTTP, Admin: m.Admin, RPC: m.RPC,
+			Version: m.Version, Policy: m.Policy,
+			Owned: view.Owned(m.Name), Backed: view.Backed(m.Name),
+		}
+		if n, ok := live[m.Name]; ok {
+			member.LiveBuckets = &n
+		}
+		info.Members = append(info.Members, member)
+	}
+	body, err := json.Marshal(info, jsontext.WithIndent("  "))
+	if err != nil {
+		return (&problem{status: http.StatusInternalServerError, detail: "the answer could not be written"}).answer()
+	}
+	return answer{status: http.StatusOK, contentType: typeJSON, body: append(body, '\n')}
+}

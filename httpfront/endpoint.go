@@ -1,0 +1,106 @@
+package httpfront
+
+import (
+	"context"
+	"net/http"
+	"net/http/pprof"
+)
+
+// listener is a set of the ports that an endpoint is served on.
+type listener uint8
+
+const (
+	onAPI listener = 1 << iota
+	onAdmin
+)
+
+// role is what a caller must be to use an endpoint once tokens are in force.
+type role uint8
+
+const (
+	roleNone role = iota + 1 // anybody
+	roleDecide
+	roleMetrics
+	roleAdmin
+)
+
+// request is what a handler sees of an HTTP request.
+type request struct {
+	context         context.Context
+	contentType     string
+	contentEncoding string
+	body            []byte // valid until the handler returns
+}
+
+// answer is what a handler has written.
+type answer struct {
+	status      int
+	contentType string
+	headers     []header // beside Content-Type
+	body        []byte
+}
+
+type header struct{ name, value string }
+
+// endpoint is one row of the table that both listeners are built from.
+type endpoint struct {
+	method   string
+	path     string
+	listener listener
+	role     role
+	handle   func(*request) answer // nil if raw serves it
+	raw      http.Handler          // for libraries that speak net/http; admin listener only
+}
+
+// endpoints returns the table of everything that is served. GET serves HEAD.
+func (f *Front) endpoints() []endpoint {
+	return []endpoint{
+		{method: http.MethodPost, path: "/v1/decide", listener: onAPI, role: roleDecide, handle: f.decide},
+		{method: http.MethodGet, path: "/healthz", listener: onAPI | onAdmin, role: roleNone, handle: f.healthz},
+		{method: http.MethodGet, path: "/readyz", listener: onAPI | onAdmin, role: roleNone, handle: f.readyz},
+		{method: http.MethodGet, path: "/metrics", listener: onAdmin, role: roleMetrics, raw: f.metrics.handler()},
+		{method: http.MethodGet, path: "/v1/cluster", listener: onAdmin, role: roleAdmin, handle: f.describeCluster},
+		{method: http.MethodGet, path: "/debug/pprof/", listener: onAdmin, role: roleAdmin, raw: http.HandlerFunc(pprof.Index)},
+		{method: http.MethodGet, path: "/debug/pprof/cmdline", listener: onAdmin, role: roleAdmin, raw: http.HandlerFunc(pprof.Cmdline)},
+		{method: http.MethodGet, path: "/debug/pprof/profile", listener: onAdmin, role: roleAdmin, raw: http.HandlerFunc(pprof.Profile)},
+		{method: http.MethodGet, path: "/debug/pprof/symbol", listener: onAdmin, role: roleAdmin, raw: http.HandlerFunc(pprof.Symbol)},
+		{method: http.MethodGet, path: "/debug/pprof/trace", listener: onAdmin, role: roleAdmin, raw: http.HandlerFunc(pprof.Trace)},
+	}
+}
+
+// router finds the endpoint for a method and a path of one listener.
+type router map[string]map[string]endpoint // path, then method
+
+func newRouter(endpoints []endpoint, on listener) router {
+	r := make(router)
+	for _, e := range endpoints {
+		if e.listener&on == 0 {
+			continue
+		}
+		if r[e.path] == nil {
+			r[e.path] = make(map[string]endpoint)
+		}
+		r[e.path][e.method] = e
+	}
+	return r
+}
+
+// find returns the endpoint, or the problem to answer if there is none.
+func (r router) find(method, path string) (endpoint, *problem) {
+	methods, ok := r[path]
+	if !ok {
+		return endpoint{}, &problem{status: http.StatusNotFound, detail: "there is nothing at this path"}
+	}
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	e, ok := methods[method]
+	if !ok {
+		p := &problem{status: http.StatusMethodNotAllowed, detail: "this path has another method"}
+		for allowed := range methods {
+			p.headers = append(p.headers, header{"Allow", allowed})
+		}
+		return endpoint{}, p
+	}
+	return e, nil
+}

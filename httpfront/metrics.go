@@ -1,0 +1,147 @@
+package httpfront
+
+import (
+	"net/http"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"weir/cluster"
+	"weir/policy"
+	"weir/ring"
+	"weir/rpc"
+)
+
+// metrics counts what the front does and collects, at scrape, what the rest of
+// the node counts in plain atomics. Label values come from the policy and from
+// the code, never from callers.
+type metrics struct {
+	front     *Front
+	registry  *prometheus.Registry
+	duration  prometheus.Histogram
+	decisions []outcomes // by bucket index, the global bucket last
+	answers   map[string]*statuses
+}
+
+// outcomes counts the decisions of one bucket.
+type outcomes struct{ allowed, refused atomic.Uint64 }
+
+// statuses counts the answers of one endpoint, by status.
+type statuses [600]atomic.Uint64
+
+// noEndpoint labels answers to requests that found no endpoint or could not be
+// read.
+const noEndpoint = "none"
+
+var (
+	descDecisions   = prometheus.NewDesc("weir_decisions_total", "Buckets evaluated for decisions, by declared bucket and outcome.", []string{"bucket", "outcome"}, nil)
+	descAnswers     = prometheus.NewDesc("weir_http_requests_total", "HTTP requests answered, by endpoint and status.", []string{"endpoint", "code"}, nil)
+	descCalls       = prometheus.NewDesc("weir_calls_total", "Stages of decisions, by where they went: here (local) or at their owner (forwarded).", []string{"path"}, nil)
+	descDegraded    = prometheus.NewDesc("weir_degraded_total", "Stages of decisions whose owner could not be asked, by reason.", []string{"reason"}, nil)
+	descRPCErrors   = prometheus.NewDesc("weir_rpc_errors_total", "Calls to other nodes that failed, by kind.", []string{"kind"}, nil)
+	descMembers     = prometheus.NewDesc("weir_members", "Members this node knows, itself among them, by state.", []string{"state"}, nil)
+	descPartitions  = prometheus.NewDesc("weir_partitions", "Partitions of this node, by its role in them.", []string{"role"}, nil)
+	descLiveBuckets = prometheus.NewDesc("weir_live_buckets", "Buckets held here; drained ones count until they are swept.", nil, nil)
+	descPolicy      = prometheus.NewDesc("weir_policy_info", "The policy in force; the value is always 1.", []string{"hash"}, nil)
+)
+
+func newMetrics(f *Front) *metrics {
+	m := &metrics{
+		front:    f,
+		registry: prometheus.NewRegistry(),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "weir_decision_duration_seconds",
+			Help:    "Time from a whole request to its answer, for each call that asks for decisions.",
+			Buckets: []float64{25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3},
+		}),
+		decisions: make([]outcomes, len(f.policy.Buckets)+1),
+		answers:   map[string]*statuses{"": new(statuses)},
+	}
+	m.registry.MustRegister(m, m.duration, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// endpoint prepares the counters of an endpoint, before anything is served.
+func (m *metrics) endpoint(path string) {
+	m.answers[path] = new(statuses)
+}
+
+func (m *metrics) decided(b *policy.Bucket, allowed bool) {
+	if n := &m.decisions[b.Index]; allowed {
+		n.allowed.Add(1)
+	} else {
+		n.refused.Add(1)
+	}
+}
+
+// answered counts an answer of the endpoint with that path, or of none.
+func (m *metrics) answered(path string, status int) {
+	m.answers[path][status].Add(1)
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descDecisions, descAnswers, descCalls, descDegraded, descRPCErrors,
+		descMembers, descPartitions, descLiveBuckets, descPolicy} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	gauge := func(d *prometheus.Desc, n int, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	for i := range m.decisions {
+		name := policy.GlobalBucket
+		if i < len(m.front.policy.Buckets) {
+			name = m.front.policy.Buckets[i].Name
+		} else if m.front.policy.Global == nil {
+			continue
+		}
+		counter(descDecisions, m.decisions[i].allowed.Load(), name, "allowed")
+		counter(descDecisions, m.decisions[i].refused.Load(), name, "refused")
+	}
+	for path, s := range m.answers {
+		if path == "" {
+			path = noEndpoint
+		}
+		for status := range s {
+			if n := s[status].Load(); n > 0 {
+				counter(descAnswers, n, path, strconv.Itoa(status))
+			}
+		}
+	}
+	stats := m.front.cluster.Stats()
+	counter(descCalls, uint64(stats.Local.Load()), "local")
+	counter(descCalls, uint64(stats.Forwarded.Load()), "forwarded")
+	for _, reason := range cluster.Reasons() {
+		counter(descDegraded, uint64(stats.Degraded[reason].Load()), reason.String())
+	}
+	for _, code := range rpc.Codes() {
+		counter(descRPCErrors, m.front.cluster.RPC().Errors(code), code.String())
+	}
+	view, self := m.front.cluster.View(), m.front.self().Name
+	states := map[ring.State]int{ring.Joining: 0, ring.Active: 0, ring.Leaving: 0, ring.Failed: 0}
+	for _, member := range view.Members() {
+		states[member.State]++
+	}
+	for state, n := range states {
+		gauge(descMembers, n, state.String())
+	}
+	gauge(descPartitions, view.Owned(self), "owner")
+	gauge(descPartitions, view.Backed(self), "backup")
+	gauge(descLiveBuckets, m.front.cluster.LiveBuckets())
+	gauge(descPolicy, 1, m.front.policy.Hash())
+}
