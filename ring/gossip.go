@@ -26,7 +26,8 @@ type gossipEvents interface {
 	conflict(name, address, other string)
 }
 
-// The tuning: a dead member is seen by all within two seconds.
+// The tuning: in small clusters a dead member is seen by all after about two
+// seconds.
 const (
 	probeInterval   = 250 * time.Millisecond
 	probeTimeout    = 100 * time.Millisecond
@@ -117,6 +118,8 @@ func (g *gossip) leave(timeout time.Duration) error {
 	return nil
 }
 
+// stop ends the gossip. The library does not wait for a probe that is under
+// way, which ends by itself after some probe intervals.
 func (g *gossip) stop() error {
 	if err := g.list.Shutdown(); err != nil {
 		return fmt.Errorf("ring: %w", err)

@@ -216,8 +216,8 @@ func (r *Ring) Leave(ctx context.Context) error {
 	return r.gossip.leave(timeout)
 }
 
-// Close ends this node's part in the gossip and waits until nothing of it runs.
-// Without Leave before, the others see it die. It may be called again.
+// Close ends this node's part in the gossip and waits for all of it but a last
+// probe, which nobody hears. Without Leave before, the others see it die. It may be called again.
 func (r *Ring) Close() error {
 	var err error
 	r.closing.Do(func() {
