@@ -26,7 +26,7 @@ type Config struct {
 	RPC            rpc.Config // Self names this node; Clock is the deciding clock
 	Members        Membership
 	ForwardTimeout time.Duration // deadline of one call to an owner; default 100 ms
-	Log            *slog.Logger
+	Log            *slog.Logger  // default: none
 }
 
 // Cluster decides checks together with its peers. It is made by [New], works
@@ -79,6 +79,9 @@ func (r Reason) String() string {
 func New(config Config) *Cluster {
 	if config.ForwardTimeout == 0 {
 		config.ForwardTimeout = 100 * time.Millisecond
+	}
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
 	}
 	if config.RPC.Stats == nil {
 		config.RPC.Stats = new(rpc.Stats)
