@@ -19,6 +19,7 @@ const (
 	readTimeout    = 10 * time.Second
 	writeTimeout   = 10 * time.Second
 	idleTimeout    = 2 * time.Minute
+	idleWorker     = 200 * time.Millisecond // of a goroutine without connection; fasthttp's reaper outlives Close by as much
 )
 
 // newAPIServer returns the fasthttp server of the API. What fasthttp would
@@ -39,6 +40,7 @@ func (f *Front) newAPIServer(routes router) *fasthttp.Server {
 		ReadTimeout:                  readTimeout,
 		WriteTimeout:                 writeTimeout,
 		IdleTimeout:                  idleTimeout,
+		MaxIdleWorkerDuration:        idleWorker,
 		Concurrency:                  f.maxConn + 1, // the listener bounds connections; see limitedListener
 	}
 }

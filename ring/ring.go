@@ -202,16 +202,17 @@ func (r *Ring) tell() error {
 }
 
 // Leave tells the others that this node is gone, and stops looking for them. It
-// returns when that has been sent, or the context ends.
+// returns when that has been sent, at the context's deadline, or after two
+// seconds.
 func (r *Ring) Leave(ctx context.Context) error {
 	r.leave()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("ring: leave: %w", err)
+	}
 	const most = 2 * time.Second
 	timeout := most
 	if by, ok := ctx.Deadline(); ok {
-		timeout = min(timeout, time.Until(by))
-	}
-	if timeout <= 0 {
-		return fmt.Errorf("ring: leave: %w", context.DeadlineExceeded)
+		timeout = min(most, max(time.Millisecond, time.Until(by))) // 0 would mean no bound
 	}
 	return r.gossip.leave(timeout)
 }

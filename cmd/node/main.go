@@ -66,6 +66,10 @@ func serve(flags serveFlags, stdout, stderr io.Writer) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	// A terminal that goes away, or a habit of reloading, must not end a node.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 
 	starting, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -94,8 +98,14 @@ func serve(flags serveFlags, stdout, stderr io.Writer) int {
 	}
 	self := node.Self()
 	fmt.Fprintf(stdout, "weir %s ready http=%s admin=%s gossip=%s rpc=%s\n", self.Name, self.HTTP, self.Admin, self.Gossip, self.RPC)
-	<-signals
-	return stop(node, flags, signals, config.Log, fail)
+	for {
+		select {
+		case <-hangups:
+			config.Log.Warn("SIGHUP: nothing can be reloaded yet; restart the node to change what it was started with")
+		case <-signals:
+			return stop(node, flags, signals, config.Log, fail)
+		}
+	}
 }
 
 // stop closes the node within the drain timeout. Another signal ends it at

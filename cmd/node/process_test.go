@@ -264,8 +264,9 @@ func TestBadStarts(t *testing.T) {
 	}
 }
 
-// The environment says the same as flags; a second signal ends at once.
-func TestEnvironmentAndSecondSignal(t *testing.T) {
+// The environment says the same as flags; SIGHUP harms nothing; a second signal
+// ends at once.
+func TestEnvironmentAndSignals(t *testing.T) {
 	t.Parallel()
 	l := newLoopbackNet()
 	d := start(t, []string{
@@ -275,6 +276,13 @@ func TestEnvironmentAndSecondSignal(t *testing.T) {
 	d.ready()
 	if !strings.HasPrefix(d.stdout.String(), "weir lone ready http="+l.at(1, 8080)) {
 		t.Errorf("prints %q", d.stdout)
+	}
+	if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it says that nothing is reloaded", func() bool { return strings.Contains(d.stderr.String(), "SIGHUP") })
+	if status, body := get(t, "http://"+l.at(1, 8080)+"/readyz"); status != http.StatusOK {
+		t.Errorf("after SIGHUP: %d %s", status, body)
 	}
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
