@@ -158,10 +158,10 @@ func TestThreeProcesses(t *testing.T) {
 				}
 				return len(epochs) == 1
 			})
-			// Ten log-ins spread over the nodes, then every node refuses.
+			// Whichever node is asked, it is one bucket of five a minute.
 			ask := func(node int) answered {
 				resp, err := http.Post("http://"+l.at(node, 8080)+"/v1/decide", "application/json",
-					strings.NewReader(`{"route":"POST /auth/login","caller":{"ip":"192.0.2.1"}}`))
+					strings.NewReader(`{"route":"POST /auth/forgot","caller":{"ip":"192.0.2.1"}}`))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -173,7 +173,7 @@ func TestThreeProcesses(t *testing.T) {
 				return parse[answered](t, string(body))
 			}
 			refused := 0
-			for i := range 15 {
+			for i := range 9 {
 				a := ask(i%3 + 1)
 				if a.Degraded {
 					t.Fatalf("request %d is degraded", i)
@@ -182,9 +182,9 @@ func TestThreeProcesses(t *testing.T) {
 					refused++
 				}
 			}
-			// One a second drains: a slow machine may let a few more in.
-			if refused == 0 {
-				t.Fatal("fifteen log-ins at once, none refused")
+			// A unit drains in twelve seconds: a slow machine may let one more in.
+			if refused < 2 || refused > 4 {
+				t.Fatalf("of nine requests at once %d are refused, want 4", refused)
 			}
 			for node := 1; node <= 3; node++ {
 				if status, body := get(t, "http://"+l.at(node, 8080)+"/readyz"); status != 200 {
