@@ -23,7 +23,7 @@ func (f *Front) newAdminServer(routes router) *http.Server {
 }
 
 func (f *Front) serveAdmin(routes router, w http.ResponseWriter, r *http.Request) {
-	if f.draining() {
+	if f.draining.Load() {
 		w.Header().Set("Connection", "close")
 	}
 	endpoint, p := routes.find(r.Method, r.URL.Path)

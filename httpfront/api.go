@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"time"
@@ -41,15 +42,15 @@ func (f *Front) newAPIServer(routes router) *fasthttp.Server {
 		WriteTimeout:                 writeTimeout,
 		IdleTimeout:                  idleTimeout,
 		MaxIdleWorkerDuration:        idleWorker,
-		Concurrency:                  f.maxConn + 1, // the listener bounds connections; see limitedListener
+		Concurrency:                  math.MaxInt32, // limitedListener bounds connections; those just closed would count here still
 	}
 }
 
 func (f *Front) serveAPI(routes router, ctx *fasthttp.RequestCtx) {
 	endpoint, p := routes.find(string(ctx.Method()), string(ctx.Path()))
-	twice := framedTwice(&ctx.Request.Header)
-	if twice {
-		p = &problem{status: http.StatusBadRequest, detail: "Content-Length and Transfer-Encoding contradict each other"}
+	misframed := framingProblem(&ctx.Request.Header)
+	if misframed != nil {
+		p = misframed
 	}
 	var a answer
 	if p != nil {
@@ -64,24 +65,29 @@ func (f *Front) serveAPI(routes router, ctx *fasthttp.RequestCtx) {
 	}
 	f.metrics.answered(endpoint.path, a.status)
 	f.write(ctx, a)
-	if twice || f.draining() {
+	if misframed != nil || f.draining.Load() {
 		ctx.SetConnectionClose()
 	}
 }
 
-// framedTwice reports whether a request says both ways how long its body is.
-// fasthttp lets Transfer-Encoding win; another reader before it may not.
-func framedTwice(h *fasthttp.RequestHeader) bool {
-	if h.ContentLength() != -1 { // -1 stands for chunked
-		return false
-	}
+// framingProblem returns what is wrong if a request says both ways how long its
+// body is, or has an encoding that does not tell. fasthttp picks one of the two,
+// or takes the body for the next request; another reader before it may not.
+func framingProblem(h *fasthttp.RequestHeader) *problem {
+	var length, encoding bool
 	for line := range bytes.SplitSeq(h.RawHeaders(), []byte("\n")) {
 		name, _, _ := bytes.Cut(line, []byte(":"))
-		if bytes.EqualFold(bytes.TrimSpace(name), []byte("Content-Length")) {
-			return true
-		}
+		name = bytes.TrimSpace(name)
+		length = length || bytes.EqualFold(name, []byte("Content-Length"))
+		encoding = encoding || bytes.EqualFold(name, []byte("Transfer-Encoding"))
 	}
-	return false
+	switch {
+	case encoding && length:
+		return &problem{status: http.StatusBadRequest, detail: "Content-Length and Transfer-Encoding contradict each other"}
+	case encoding && h.ContentLength() != -1: // which stands for chunked
+		return &problem{status: http.StatusBadRequest, detail: "the only Transfer-Encoding is chunked"}
+	}
+	return nil
 }
 
 // serveAPIError answers a request that could not be read.

@@ -27,7 +27,8 @@ func (d *dates) set(h *fasthttp.ResponseHeader, now time.Time) {
 	if dated == nil || dated.second != now.Unix() {
 		fresh := &datedHeader{second: now.Unix()}
 		h.CopyTo(&fresh.header) // for the server's settings, which it carries
-		text := now.UTC().AppendFormat([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nDate: "), http.TimeFormat)
+		// A reason phrase would stay, whatever status is set later.
+		text := now.UTC().AppendFormat([]byte("HTTP/1.1 200\r\nContent-Length: 0\r\nDate: "), http.TimeFormat)
 		text = append(text, "\r\n\r\n"...)
 		if err := fresh.header.Read(bufio.NewReader(bytes.NewReader(text))); err != nil {
 			return // an answer without date is better than none

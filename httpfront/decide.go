@@ -17,7 +17,7 @@ const maxElements = 1000
 
 // decide serves POST /v1/decide: one request, or an array of them.
 func (f *Front) decide(r *request) answer {
-	if !f.ready() {
+	if !f.ready.Load() {
 		return notReady().answer()
 	}
 	if p := checkJSONType(r); p != nil {

@@ -51,11 +51,16 @@ func decodeJSON(text []byte, into any) *problem {
 func malformed(err error) *problem {
 	p := &problem{status: http.StatusBadRequest, detail: "this is not JSON"}
 	var syntactic *jsontext.SyntacticError
-	if errors.As(err, &syntactic) {
+	switch {
+	case errors.As(err, &syntactic):
 		p.detail = syntaxDetail(syntactic)
+	case errors.Is(err, errTrailing):
+		p.detail = errTrailing.Error()
 	}
 	return p
 }
+
+var errTrailing = errors.New("something follows the JSON text")
 
 func syntaxDetail(err *jsontext.SyntacticError) string {
 	if errors.Is(err.Err, jsontext.ErrDuplicateName) {
@@ -76,7 +81,7 @@ func atEnd(dec *jsontext.Decoder) error {
 	case err != nil:
 		return err
 	}
-	return errors.New("something follows the JSON text")
+	return errTrailing
 }
 
 // fieldPath turns a JSON pointer into the path of a member, as in

@@ -2,8 +2,11 @@ package httpfront
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/pprof"
+	"slices"
+	"strings"
 )
 
 // listener is a set of the ports that an endpoint is served on.
@@ -61,6 +64,12 @@ func (f *Front) endpoints() []endpoint {
 		{method: http.MethodGet, path: "/metrics", listener: onAdmin, role: roleMetrics, raw: f.metrics.handler()},
 		{method: http.MethodGet, path: "/v1/cluster", listener: onAdmin, role: roleAdmin, handle: f.describeCluster},
 		{method: http.MethodGet, path: "/debug/pprof/", listener: onAdmin, role: roleAdmin, raw: http.HandlerFunc(pprof.Index)},
+		{method: http.MethodGet, path: "/debug/pprof/allocs", listener: onAdmin, role: roleAdmin, raw: pprof.Handler("allocs")},
+		{method: http.MethodGet, path: "/debug/pprof/block", listener: onAdmin, role: roleAdmin, raw: pprof.Handler("block")},
+		{method: http.MethodGet, path: "/debug/pprof/goroutine", listener: onAdmin, role: roleAdmin, raw: pprof.Handler("goroutine")},
+		{method: http.MethodGet, path: "/debug/pprof/heap", listener: onAdmin, role: roleAdmin, raw: pprof.Handler("heap")},
+		{method: http.MethodGet, path: "/debug/pprof/mutex", listener: onAdmin, role: roleAdmin, raw: pprof.Handler("mutex")},
+		{method: http.MethodGet, path: "/debug/pprof/threadcreate", listener: onAdmin, role: roleAdmin, raw: pprof.Handler("threadcreate")},
 		{method: http.MethodGet, path: "/debug/pprof/cmdline", listener: onAdmin, role: roleAdmin, raw: http.HandlerFunc(pprof.Cmdline)},
 		{method: http.MethodGet, path: "/debug/pprof/profile", listener: onAdmin, role: roleAdmin, raw: http.HandlerFunc(pprof.Profile)},
 		{method: http.MethodGet, path: "/debug/pprof/symbol", listener: onAdmin, role: roleAdmin, raw: http.HandlerFunc(pprof.Symbol)},
@@ -96,11 +105,16 @@ func (r router) find(method, path string) (endpoint, *problem) {
 	}
 	e, ok := methods[method]
 	if !ok {
-		p := &problem{status: http.StatusMethodNotAllowed, detail: "this path has another method"}
-		for allowed := range methods {
-			p.headers = append(p.headers, header{"Allow", allowed})
+		allowed := slices.Collect(maps.Keys(methods))
+		if _, ok := methods[http.MethodGet]; ok {
+			allowed = append(allowed, http.MethodHead)
 		}
-		return endpoint{}, p
+		slices.Sort(allowed)
+		return endpoint{}, &problem{
+			status:  http.StatusMethodNotAllowed,
+			detail:  "this path has another method",
+			headers: []header{{"Allow", strings.Join(allowed, ", ")}},
+		}
 	}
 	return e, nil
 }

@@ -45,19 +45,15 @@ type Front struct {
 	metrics *metrics
 	dates   dates
 
-	state   atomic.Uint32
-	maxConn int
-	api     *fasthttp.Server
-	admin   *http.Server
-	serving sync.WaitGroup
-}
+	ready    atomic.Bool // decisions may be asked
+	draining atomic.Bool // every caller is asked to reconnect elsewhere
 
-// The states of a front, in their order.
-const (
-	stateStarting uint32 = iota
-	stateReady
-	stateDraining // answers still, and asks every caller to reconnect elsewhere
-)
+	maxConn  int
+	api      *fasthttp.Server
+	admin    *http.Server
+	accepted *limitedListener // what api serves; nil before Serve
+	serving  sync.WaitGroup
+}
 
 // New returns a front that serves nothing yet.
 func New(config Config) (*Front, error) {
@@ -100,8 +96,9 @@ func (f *Front) tableWithMetrics() []endpoint {
 
 // Serve starts serving the API and the admin listener, which the front closes.
 func (f *Front) Serve(api, admin net.Listener) {
+	f.accepted = &limitedListener{Listener: api, front: f, open: make(map[*countedConn]struct{})}
 	f.serving.Go(func() {
-		if err := f.api.Serve(&limitedListener{Listener: api, front: f}); err != nil {
+		if err := f.api.Serve(f.accepted); err != nil {
 			f.log.Error("API listener failed", "error", err)
 		}
 	})
@@ -113,30 +110,35 @@ func (f *Front) Serve(api, admin net.Listener) {
 }
 
 // SetReady lets decisions be asked.
-func (f *Front) SetReady() { f.state.CompareAndSwap(stateStarting, stateReady) }
+func (f *Front) SetReady() { f.ready.Store(true) }
 
-// Drain makes the front unready. It goes on answering, and closes each
-// connection behind its answer.
-func (f *Front) Drain() { f.state.Store(stateDraining) }
+// Drain makes the front unready. It goes on answering as before, and closes
+// each connection behind its answer.
+func (f *Front) Drain() { f.draining.Store(true) }
 
 // Close closes both listeners, lets the requests under way end until the
-// context is done, and waits until nothing of the front runs.
+// context is done, cuts off the others, and waits until nothing of the front
+// runs.
 func (f *Front) Close(ctx context.Context) error {
 	f.Drain()
-	err := f.api.ShutdownWithContext(ctx)
+	var err error
+	if f.accepted != nil {
+		err = f.accepted.Close() // fasthttp closes it only if it has begun to serve it
+	}
+	err = errors.Join(err, f.api.ShutdownWithContext(ctx))
 	if adminErr := f.admin.Shutdown(ctx); adminErr != nil {
 		f.admin.Close()
 		err = errors.Join(err, adminErr)
 	}
 	f.serving.Wait()
+	if f.accepted != nil {
+		f.accepted.cutOff()
+	}
 	if err != nil {
 		return fmt.Errorf("httpfront: close: %w", err)
 	}
 	return nil
 }
-
-func (f *Front) ready() bool    { return f.state.Load() != stateStarting }
-func (f *Front) draining() bool { return f.state.Load() == stateDraining }
 
 // healthz says that the process lives.
 func (f *Front) healthz(*request) answer {
@@ -145,13 +147,13 @@ func (f *Front) healthz(*request) answer {
 
 // readyz says whether traffic may be sent here. It depends on this node alone.
 func (f *Front) readyz(*request) answer {
-	switch f.state.Load() {
-	case stateReady:
-		return answer{status: http.StatusOK, contentType: typeText, body: []byte("ready\n")}
-	case stateDraining:
+	switch {
+	case f.draining.Load():
 		return (&problem{status: http.StatusServiceUnavailable, detail: "draining"}).answer()
+	case !f.ready.Load():
+		return (&problem{status: http.StatusServiceUnavailable, detail: "joining"}).answer()
 	}
-	return (&problem{status: http.StatusServiceUnavailable, detail: "joining"}).answer()
+	return answer{status: http.StatusOK, contentType: typeText, body: []byte("ready\n")}
 }
 
 const typeText = "text/plain; charset=utf-8"

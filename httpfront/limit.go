@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
@@ -12,8 +12,12 @@ import (
 // answered with a problem and closed, so that those open are served on.
 type limitedListener struct {
 	net.Listener
-	front *Front
-	open  atomic.Int64
+	front  *Front
+	closed sync.Once
+
+	mu     sync.Mutex
+	open   map[*countedConn]struct{}
+	served sync.WaitGroup // of those open
 }
 
 // Accept returns the next connection within the bound.
@@ -23,12 +27,40 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.open.Add(1) <= int64(l.front.maxConn) {
-			return &countedConn{Conn: c, open: &l.open}, nil
+		if counted := (&countedConn{Conn: c, listener: l}); l.admit(counted) {
+			return counted, nil
 		}
-		l.open.Add(-1)
 		l.refuse(c)
 	}
+}
+
+func (l *limitedListener) admit(c *countedConn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.open) >= l.front.maxConn {
+		return false
+	}
+	l.open[c] = struct{}{}
+	l.served.Add(1)
+	return true
+}
+
+// Close closes the listener. It may be called more than once.
+func (l *limitedListener) Close() error {
+	var err error
+	l.closed.Do(func() { err = l.Listener.Close() })
+	return err
+}
+
+// cutOff ends the connections that are open still, and returns once nobody
+// serves them. Nothing may be accepted any more.
+func (l *limitedListener) cutOff() {
+	l.mu.Lock()
+	for c := range l.open {
+		c.Conn.Close() // who serves it notices, and closes it in turn
+	}
+	l.mu.Unlock()
+	l.served.Wait()
 }
 
 // refuse answers without waiting: what does not fit into the socket's empty
@@ -45,14 +77,17 @@ func (l *limitedListener) refuse(c net.Conn) {
 
 type countedConn struct {
 	net.Conn
-	open   *atomic.Int64
-	closed atomic.Bool
+	listener *limitedListener
 }
 
 // Close closes the connection and makes room for another.
 func (c *countedConn) Close() error {
-	if c.closed.CompareAndSwap(false, true) {
-		c.open.Add(-1)
+	l := c.listener
+	l.mu.Lock()
+	if _, ok := l.open[c]; ok {
+		delete(l.open, c)
+		l.served.Done()
 	}
+	l.mu.Unlock()
 	return c.Conn.Close()
 }

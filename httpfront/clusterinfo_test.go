@@ -1,0 +1,123 @@
+package httpfront
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"weir/cluster"
+	"weir/ring"
+)
+
+// described is GET /v1/cluster as an operator's program reads it.
+type described struct {
+	Name    string      `json:"name"`
+	Label   string      `json:"label"`
+	Epoch   string      `json:"epoch"`
+	Members []memberRow `json:"members"`
+}
+
+type memberRow struct {
+	Name        string `json:"name"`
+	State       string `json:"state"`
+	HTTP        string `json:"http"`
+	Admin       string `json:"admin"`
+	RPC         string `json:"rpc"`
+	Version     string `json:"version"`
+	Owned       int    `json:"owned"`
+	Backed      int    `json:"backed"`
+	LiveBuckets *int64 `json:"live_buckets"`
+	Policy      string `json:"policy"`
+}
+
+func (n *node) describe() described {
+	n.t.Helper()
+	r := n.send("GET", n.admin+"/v1/cluster", "")
+	same(n.t, "/v1/cluster", r.status, 200)
+	same(n.t, "/v1/cluster", r.header.Get("Content-Type"), "application/json")
+	return parse[described](n.t, r.body)
+}
+
+func TestClusterOfOne(t *testing.T) {
+	n := start(t, setup{rules: oneBucket})
+	const text = `{
+  "name": "n1",
+  "label": "test",
+  "epoch": "%016x",
+  "members": [
+    {
+      "name": "n1",
+      "state": "active",
+      "http": "n1:8080",
+      "admin": "n1:8081",
+      "rpc": "n1:7947",
+      "version": "v-n1",
+      "owned": 1021,
+      "backed": 0,
+      "live_buckets": %d,
+      "policy": "policy-n1"
+    }
+  ]
+}
+`
+	epoch := ring.NewView([]ring.Member{member("n1", ring.Active)}).Epoch()
+	same(t, "before", n.send("GET", n.admin+"/v1/cluster", "").body, fmt.Sprintf(text, epoch, 0))
+	n.decide(question)
+	same(t, "after a decision", n.send("GET", n.admin+"/v1/cluster", "").body, fmt.Sprintf(text, epoch, 1))
+}
+
+// A member that answers says how many buckets it holds. One that does not, or
+// is dead and not asked, shows null.
+func TestClusterOfMany(t *testing.T) {
+	members := []ring.Member{
+		member("n5", ring.Failed), member("n4", ring.Leaving), member("n3", ring.Joining), member("n2", ring.Active), member("n1", ring.Active),
+	}
+	s := setup{rules: oneBucket, members: members}
+	reach := peer(t, newStoppedClock().ns.Load, members...)
+	s.change = func(c *cluster.Config) { c.RPC.Dial = reach } // which is n2 at every address: others are not who is expected there
+	n := start(t, s)
+	n.decide(plainOf(n.account("n1"), ""))
+	far := n.account("n2")
+	n.decide("[" + plainOf(far, "") + "," + plainOf(far, `,"credential":"bot"`) + "]")
+
+	got := n.describe()
+	same(t, "name", got.Name, "n1")
+	same(t, "label", got.Label, "test")
+	same(t, "epoch", got.Epoch, fmt.Sprintf("%016x", ring.NewView(members).Epoch()))
+	if len(got.Members) != 5 {
+		t.Fatalf("%d members", len(got.Members))
+	}
+	owned, backed := 0, 0
+	for i, want := range []struct {
+		state string
+		live  string
+	}{{"active", "1"}, {"active", "2"}, {"joining", "null"}, {"leaving", "null"}, {"failed", "null"}} {
+		m, name := got.Members[i], fmt.Sprintf("n%d", i+1)
+		live, err := json.Marshal(m.LiveBuckets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, name, string(live), want.live)
+		owned, backed = owned+m.Owned, backed+m.Backed
+		if active := want.state == "active"; (m.Owned > 0) != active || (m.Backed > 0) != active {
+			t.Errorf("%s, %s, owns %d and backs %d", name, m.State, m.Owned, m.Backed)
+		}
+		m.Owned, m.Backed, m.LiveBuckets = 0, 0, nil
+		same(t, name, m, memberRow{
+			Name: name, State: want.state, HTTP: name + ":8080", Admin: name + ":8081", RPC: name + ":7947",
+			Version: "v-" + name, Policy: "policy-" + name,
+		})
+	}
+	same(t, "owned", owned, 1021)
+	same(t, "backed", backed, 1021)
+	same(t, "of two, one backs what the other owns", got.Members[0].Owned, got.Members[1].Backed)
+}
+
+// With no active member there is nobody to own anything.
+func TestClusterOfNobody(t *testing.T) {
+	n := start(t, setup{rules: oneBucket, members: []ring.Member{member("n1", ring.Joining)}})
+	m := n.describe().Members[0]
+	same(t, "state", m.State, "joining")
+	same(t, "owned", m.Owned, 0)
+	same(t, "backed", m.Backed, 0)
+}
