@@ -70,7 +70,7 @@ func (c *Client) Decide(ctx context.Context, req *DecideRequest) (*DecideReply, 
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
-	got, err := c.exchange(ctx, wantStatus, func(e *encoder, id uint64) []byte { return e.statusRequest(id) })
+	got, err := c.exchange(ctx, wantStatus, func(e *encoder, id uint64) { e.statusRequest(id) })
 	c.cfg.Stats.call(err)
 	if err != nil {
 		return Status{}, err
@@ -86,7 +86,7 @@ func (c *Client) decide(ctx context.Context, req *DecideRequest) (*DecideReply, 
 	for _, seq := range req.Sequences {
 		results += len(seq)
 	}
-	got, err := c.exchange(ctx, results, func(e *encoder, id uint64) []byte { return e.request(id, req) })
+	got, err := c.exchange(ctx, results, func(e *encoder, id uint64) { e.request(id, req) })
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (c *Client) decide(ctx context.Context, req *DecideRequest) (*DecideReply, 
 
 // exchange sends a request and waits for what comes of it: a reply of at most
 // so many results, or wantStatus.
-func (c *Client) exchange(ctx context.Context, want int, request func(*encoder, uint64) []byte) (answer, *Error) {
+func (c *Client) exchange(ctx context.Context, want int, request func(*encoder, uint64)) (answer, *Error) {
 	if ctx.Err() != nil {
 		return answer{}, ended(ctx, c.name(), false)
 	}
@@ -113,7 +113,7 @@ func (c *Client) exchange(ctx context.Context, want int, request func(*encoder, 
 }
 
 // await returns once nobody else refers to the call.
-func (c *Client) await(ctx context.Context, call *call, want int, request func(*encoder, uint64) []byte) (answer, *Error) {
+func (c *Client) await(ctx context.Context, call *call, want int, request func(*encoder, uint64)) (answer, *Error) {
 	for {
 		l, err := c.connect(ctx)
 		if err != nil {

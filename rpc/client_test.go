@@ -2,16 +2,15 @@ package rpc_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
+	"io"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"weir/leaky"
+	"weir/ring/fabric"
 	"weir/rpc"
 )
 
@@ -19,10 +18,10 @@ import (
 // reply comes back.
 func TestDecide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
+		n := fabric.New()
 		lockout := mustRule(t, leaky.Lockout, 5, time.Hour)
 		bucket := mustRule(t, leaky.Bucket, 60, 10*time.Second)
-		MustServe(t, n.listen("b"), rpc.Config{}, handlerFunc(func(_ context.Context, peer rpc.Identity, req *rpc.DecideRequest, reply *rpc.DecideReply) error {
+		MustServe(t, n.Listen("b"), rpc.Config{}, handlerFunc(func(_ context.Context, peer rpc.Identity, req *rpc.DecideRequest, reply *rpc.DecideReply) error {
 			if peer != nodeA {
 				t.Errorf("peer is %+v", peer)
 			}
@@ -61,9 +60,10 @@ func TestDecide(t *testing.T) {
 // any order.
 func TestStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		MustServe(t, n.listen("b"), rpc.Config{}, echo)
-		client := NewClient(t, n, rpc.Config{})
+		n := fabric.New()
+		MustServe(t, n.Listen("b"), rpc.Config{}, echo)
+		stats := new(rpc.Stats)
+		client := NewClient(t, n, rpc.Config{Stats: stats})
 		for range 3 {
 			if s, err := client.Status(after(t, time.Second)); err != nil || s.LiveBuckets != 123_456 {
 				t.Errorf("got %+v, %v", s, err)
@@ -75,16 +75,22 @@ func TestStatus(t *testing.T) {
 		client.Close()
 		_, err := client.Status(after(t, time.Second))
 		wantCode(t, err, rpc.CodeUnavailable)
+		if answered, failed := stats.Answered.Load(), stats.Errors(rpc.CodeUnavailable); answered != 6 || failed != 1 {
+			t.Errorf("%d answered, %d failed", answered, failed)
+		}
+		if connected, broken := stats.Connected.Load(), stats.Broken.Load(); connected != 1 || broken != 0 {
+			t.Errorf("%d connections, %d broken", connected, broken)
+		}
 	})
 }
 
 // Ensure that many callers share one connection, and each gets its own reply.
 func TestPipelining(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		n.there, n.back = time.Millisecond, 3*time.Millisecond
+		n := fabric.New()
+		n.Delay = delays(time.Millisecond, 3*time.Millisecond)
 		stats := new(rpc.Stats)
-		MustServe(t, n.listen("b"), rpc.Config{Stats: stats}, echo)
+		MustServe(t, n.Listen("b"), rpc.Config{Stats: stats}, echo)
 		client := NewClient(t, n, rpc.Config{Stats: stats})
 		var callers sync.WaitGroup
 		for i := range uint32(64) {
@@ -112,8 +118,8 @@ func TestPipelining(t *testing.T) {
 // connection.
 func TestRepliesInAnyOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		listener := n.listen("b")
+		n := fabric.New()
+		listener := n.Listen("b")
 		defer listener.Close()
 		stats := new(rpc.Stats)
 		client := NewClient(t, n, rpc.Config{Stats: stats})
@@ -179,6 +185,55 @@ func TestRepliesInAnyOrder(t *testing.T) {
 	})
 }
 
+// Ensure that a frame that cannot be the answer is an error for its call and the
+// end of the connection.
+func TestBadAnswer(t *testing.T) {
+	decide := func(ctx context.Context, c *rpc.Client) error { _, err := c.Decide(ctx, request(t, 1)); return err }
+	status := func(ctx context.Context, c *rpc.Client) error { _, err := c.Status(ctx); return err }
+	for _, tt := range []struct {
+		name   string
+		ask    func(context.Context, *rpc.Client) error
+		answer []byte
+		want   string
+	}{
+		{"unknown code", decide, wire(t, "00000006 95 05 01 00 09 a0"), "code: 9 is above 8"},
+		{"code 0", decide, wire(t, "00000006 95 05 01 00 00 a0"), "code: is 0"},
+		{"status for a request", decide, rpc.EncodeStatus(1, 0, rpc.Status{}), "unexpected kind of frame"},
+		{"reply for a status", status, rpc.EncodeReply(1, 0, &rpc.DecideReply{}), "unexpected kind of frame"},
+		{"request", decide, rpc.EncodeRequest(1, &rpc.DecideRequest{}), "unexpected kind of frame"},
+		{"element too many", status, wire(t, "00000006 95 07 01 00 00 00"), "unexpected kind of frame"},
+		{"no array", decide, wire(t, "00000001 01"), "frame: msgpack: invalid code=1 decoding array length"},
+		{"id 0", status, rpc.EncodeStatus(0, 0, rpc.Status{}), "reply to a request that was never made"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := fabric.New()
+				listener := n.Listen("b")
+				defer listener.Close()
+				client := NewClient(t, n, rpc.Config{})
+				failed := make(chan error, 1)
+				go func() { failed <- tt.ask(after(t, time.Second), client) }()
+				nc, err := listener.Accept()
+				if err != nil {
+					t.Fatal(err)
+				}
+				peer := &raw{t, nc}
+				peer.frame()
+				peer.send(rpc.EncodeHello(nodeB, rpc.Identity{}, 0)...)
+				peer.frame()
+				peer.send(tt.answer...)
+				e := wantCode(t, <-failed, rpc.CodeInvalid)
+				if want := "rpc: b: invalid: bad frame: " + tt.want; e.Error() != want || !e.Sent || e.Remote {
+					t.Errorf("got %+v, want %s", e, want)
+				}
+				if _, err := peer.Read(make([]byte, 1)); err != io.EOF {
+					t.Errorf("connection: %v", err)
+				}
+			})
+		})
+	}
+}
+
 // Ensure that a reply that does not fit its request is an error.
 func TestReplyMustAnswer(t *testing.T) {
 	refused, allowed := leaky.Result{}, leaky.Result{Allowed: true}
@@ -208,8 +263,8 @@ func TestReplyMustAnswer(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := newMemnet()
-				listener := n.listen("b")
+				n := fabric.New()
+				listener := n.Listen("b")
 				defer listener.Close()
 				client := NewClient(t, n, rpc.Config{})
 				go func() {
@@ -232,332 +287,17 @@ func TestReplyMustAnswer(t *testing.T) {
 				synctest.Wait()
 
 				// The server holds its handler to the same.
-				MustServe(t, n.listen("b2"), rpc.Config{}, handlerFunc(func(_ context.Context, _ rpc.Identity, _ *rpc.DecideRequest, reply *rpc.DecideReply) error {
+				MustServe(t, n.Listen("b2"), rpc.Config{}, handlerFunc(func(_ context.Context, _ rpc.Identity, _ *rpc.DecideRequest, reply *rpc.DecideReply) error {
 					reply.Outcomes = tt.outcomes
 					return nil
 				}))
-				other := rpc.NewClient(rpc.Config{Self: nodeA, Dial: n.dial}, nodeB, "b2")
+				other := rpc.NewClient(rpc.Config{Self: nodeA, Dial: n.Dialer("a")}, nodeB, "b2")
 				defer other.Close()
 				_, err = other.Decide(after(t, time.Second), two(t, tt.peek))
 				if !tt.good {
 					wantCode(t, err, rpc.CodeInternal)
 				} else if err != nil {
 					t.Error(err)
-				}
-			})
-		})
-	}
-}
-
-// Ensure that a request out of bounds is refused before anything is sent.
-func TestRequestBounds(t *testing.T) {
-	client := rpc.NewClient(rpc.Config{Self: nodeA, Dial: func(context.Context, string) (net.Conn, error) {
-		t.Error("dialled")
-		return nil, errRefused
-	}}, nodeB, "b")
-	defer client.Close()
-	edit := func(f func(*rpc.DecideRequest)) *rpc.DecideRequest {
-		req := request(t, 1)
-		f(req)
-		return req
-	}
-	for name, req := range map[string]*rpc.DecideRequest{
-		"fingerprint 0":  edit(func(r *rpc.DecideRequest) { r.Sequences[0][0].Fingerprint = 0 }),
-		"negative cost":  edit(func(r *rpc.DecideRequest) { r.Sequences[0][0].Cost = -1 }),
-		"zero rule":      edit(func(r *rpc.DecideRequest) { r.Sequences[0][0].Rule = leaky.Rule{} }),
-		"empty sequence": edit(func(r *rpc.DecideRequest) { r.Sequences = append(r.Sequences, nil) }),
-		"8193 checks": edit(func(r *rpc.DecideRequest) {
-			for len(r.Sequences[0]) <= 8192 {
-				r.Sequences[0] = append(r.Sequences[0], r.Sequences[0][0])
-			}
-		}),
-		"2049 sequences": edit(func(r *rpc.DecideRequest) {
-			for len(r.Sequences) <= 2048 {
-				r.Sequences = append(r.Sequences, r.Sequences[0])
-			}
-		}),
-	} {
-		_, err := client.Decide(t.Context(), req)
-		if e := wantCode(t, err, rpc.CodeInvalid); e.Sent {
-			t.Errorf("%s: said to be sent", name)
-		}
-	}
-}
-
-// Ensure that calls beyond the cap fail at once, and those within are
-// unharmed.
-func TestInFlightCap(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		gate := make(chan struct{})
-		MustServe(t, n.listen("b"), rpc.Config{}, handlerFunc(func(ctx context.Context, peer rpc.Identity, req *rpc.DecideRequest, reply *rpc.DecideReply) error {
-			<-gate
-			return echo(ctx, peer, req, reply)
-		}))
-		client := NewClient(t, n, rpc.Config{MaxInFlight: 3})
-		var callers sync.WaitGroup
-		for i := range uint32(3) {
-			callers.Go(func() { wantEcho(t, client, i) })
-		}
-		synctest.Wait()
-		began := time.Now()
-		_, err := client.Decide(after(t, time.Second), request(t, 9))
-		if e := wantCode(t, err, rpc.CodeOverloaded); e.Sent || !errors.Is(err, rpc.CodeOverloaded) {
-			t.Errorf("got %+v", e)
-		}
-		if !time.Now().Equal(began) {
-			t.Error("the refusal took time")
-		}
-		close(gate)
-		callers.Wait()
-		wantEcho(t, client, 9)
-	})
-}
-
-// Ensure that calls end with their context, whatever they wait for.
-func TestDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		gate := make(chan struct{})
-		defer close(gate)
-		MustServe(t, n.listen("b"), rpc.Config{}, handlerFunc(func(context.Context, rpc.Identity, *rpc.DecideRequest, *rpc.DecideReply) error {
-			<-gate
-			return nil
-		}))
-		client := NewClient(t, n, rpc.Config{})
-		call := func(ctx context.Context, want time.Duration) error {
-			began := time.Now()
-			_, err := client.Decide(ctx, request(t, 1))
-			if took := time.Since(began); took != want {
-				t.Errorf("took %v, want %v", took, want)
-			}
-			return err
-		}
-		err := call(after(t, 100*time.Millisecond), 100*time.Millisecond)
-		if e := wantCode(t, err, rpc.CodeTimeout); !e.Sent || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %+v", e)
-		}
-		err = call(context.Background(), rpc.DefaultTimeout)
-		wantCode(t, err, rpc.CodeTimeout)
-
-		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-		cancel()
-		err = call(ctx, 0)
-		if e := wantCode(t, err, rpc.CodeCanceled); e.Sent || !errors.Is(err, context.Canceled) {
-			t.Errorf("got %+v", e)
-		}
-	})
-}
-
-// Ensure that a caller does not wait longer than it may for a dial, and that
-// the dial goes on for the others.
-func TestSlowDial(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		MustServe(t, n.listen("b"), rpc.Config{}, echo)
-		var dials atomic.Int32
-		client := rpc.NewClient(rpc.Config{Self: nodeA, Dial: func(ctx context.Context, address string) (net.Conn, error) {
-			dials.Add(1)
-			time.Sleep(300 * time.Millisecond) // virtual
-			return n.dial(ctx, address)
-		}}, nodeB, "b")
-		defer client.Close()
-		var callers sync.WaitGroup
-		for range 8 {
-			callers.Go(func() { wantEcho(t, client, 5) })
-		}
-		_, err := client.Decide(after(t, 100*time.Millisecond), request(t, 1))
-		if e := wantCode(t, err, rpc.CodeTimeout); e.Sent {
-			t.Error("said to be sent")
-		}
-		callers.Wait()
-		if got := dials.Load(); got != 1 {
-			t.Errorf("%d dials", got)
-		}
-	})
-}
-
-// Ensure that calls in flight fail at once when the connection is lost, and
-// that the next one finds the server that was started again.
-func TestServerKilledAndRestarted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		gate := make(chan struct{})
-		server := MustServe(t, n.listen("b"), rpc.Config{}, handlerFunc(func(ctx context.Context, peer rpc.Identity, req *rpc.DecideRequest, reply *rpc.DecideReply) error {
-			if req.Hop == 1 {
-				<-gate
-			}
-			return echo(ctx, peer, req, reply)
-		}))
-		client := NewClient(t, n, rpc.Config{})
-		wantEcho(t, client, 1)
-		began := time.Now()
-		var callers sync.WaitGroup
-		for range 5 {
-			callers.Go(func() {
-				req := request(t, 1)
-				req.Hop = 1
-				_, err := client.Decide(after(t, time.Hour), req)
-				if e := wantCode(t, err, rpc.CodeUnavailable); !e.Sent || e.Remote {
-					t.Errorf("got %+v", e)
-				}
-			})
-		}
-		synctest.Wait()
-		n.cut()
-		callers.Wait()
-		if !time.Now().Equal(began) {
-			t.Errorf("failed only after %v", time.Since(began))
-		}
-		if _, _, ok := client.Offset(); ok {
-			t.Error("an offset without a connection")
-		}
-		close(gate)
-		server.Close()
-
-		_, err := client.Decide(after(t, time.Second), request(t, 1))
-		if e := wantCode(t, err, rpc.CodeUnavailable); e.Sent || !errors.Is(err, errRefused) {
-			t.Errorf("got %+v", e)
-		}
-		MustServe(t, n.listen("b"), rpc.Config{}, echo)
-		_, err = client.Decide(after(t, time.Second), request(t, 1))
-		wantCode(t, err, rpc.CodeUnavailable) // backing off
-		time.Sleep(50 * time.Millisecond)     // virtual
-		wantEcho(t, client, 2)
-	})
-}
-
-// Ensure that a dead address is dialled at most once per back-off, and that
-// calls meanwhile take no time; and that a connection that worked makes it
-// short again.
-func TestBackOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var at []time.Duration
-		began := time.Now()
-		n := newMemnet()
-		client := rpc.NewClient(rpc.Config{Self: nodeA, Dial: func(ctx context.Context, address string) (net.Conn, error) {
-			at = append(at, time.Since(began))
-			return n.dial(ctx, address)
-		}}, nodeB, "b")
-		defer client.Close()
-		for time.Since(began) < 4*time.Second {
-			_, err := client.Decide(after(t, time.Second), request(t, 1))
-			wantCode(t, err, rpc.CodeUnavailable)
-			time.Sleep(time.Millisecond) // virtual
-		}
-		want := "[0s 50ms 150ms 350ms 750ms 1.55s 2.55s 3.55s]"
-		if got := fmt.Sprint(at); got != want {
-			t.Errorf("dialled at %s, want %s", got, want)
-		}
-
-		server := MustServe(t, n.listen("b"), rpc.Config{}, echo)
-		time.Sleep(time.Second) // virtual
-		wantEcho(t, client, 1)
-		server.Close()
-		synctest.Wait()
-		at, began = nil, time.Now()
-		for time.Since(began) < 200*time.Millisecond {
-			_, err := client.Decide(after(t, time.Second), request(t, 1))
-			wantCode(t, err, rpc.CodeUnavailable)
-			time.Sleep(time.Millisecond) // virtual
-		}
-		if got, want := fmt.Sprint(at), "[0s 50ms 150ms]"; got != want {
-			t.Errorf("then dialled at %s, want %s", got, want)
-		}
-	})
-}
-
-// Ensure that a connection that no longer carries anything is given up, though
-// TCP does not say so.
-func TestStalledConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		hang := make(chan struct{})
-		stats := new(rpc.Stats)
-		MustServe(t, n.listen("b"), rpc.Config{}, handlerFunc(func(ctx context.Context, peer rpc.Identity, req *rpc.DecideRequest, reply *rpc.DecideReply) error {
-			if req.Hop == 1 {
-				<-hang
-			}
-			return echo(ctx, peer, req, reply)
-		}))
-		defer close(hang)
-		client := NewClient(t, n, rpc.Config{Stats: stats})
-		wantEcho(t, client, 1)
-		time.Sleep(time.Hour) // virtual: idleness is not silence
-		first := request(t, 1)
-		first.Hop = 1
-		began := time.Now()
-		_, err := client.Decide(after(t, 100*time.Millisecond), first)
-		wantCode(t, err, rpc.CodeTimeout)
-		for rpc.CodeOf(err) == rpc.CodeTimeout {
-			if time.Since(began) > 3*time.Second {
-				t.Fatal("the connection is still in use")
-			}
-			_, err = client.Decide(after(t, 100*time.Millisecond), request(t, 2))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := time.Since(began); got != 2*time.Second {
-			t.Errorf("given up after %v, want 2s", got)
-		}
-		if got := stats.Connected.Load(); got != 2 {
-			t.Errorf("%d connections", got)
-		}
-	})
-}
-
-// Ensure that Close may come at any time and from anywhere, and fails what
-// waits.
-func TestClientClose(t *testing.T) {
-	for _, state := range []string{"idle", "dialling", "greeting", "calling"} {
-		t.Run(state, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newMemnet()
-				hang := make(chan struct{})
-				cfg := rpc.Config{Self: nodeA, Dial: n.dial}
-				switch state {
-				case "dialling":
-					cfg.Dial = func(ctx context.Context, _ string) (net.Conn, error) {
-						<-ctx.Done()
-						return nil, ctx.Err()
-					}
-				case "greeting":
-					defer n.listen("b").Close()
-				case "calling":
-					MustServe(t, n.listen("b"), rpc.Config{}, handlerFunc(func(context.Context, rpc.Identity, *rpc.DecideRequest, *rpc.DecideReply) error {
-						<-hang
-						return nil
-					}))
-					defer close(hang)
-				}
-				client := rpc.NewClient(cfg, nodeB, "b")
-				began := time.Now()
-				var others sync.WaitGroup
-				if state != "idle" {
-					for range 4 {
-						others.Go(func() {
-							_, err := client.Decide(after(t, time.Hour), request(t, 1))
-							wantCode(t, err, rpc.CodeUnavailable)
-						})
-					}
-				}
-				synctest.Wait()
-				for range 3 {
-					others.Go(func() {
-						if err := client.Close(); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				others.Wait()
-				_, err := client.Decide(after(t, time.Second), request(t, 1))
-				wantCode(t, err, rpc.CodeUnavailable)
-				if !errors.Is(err, net.ErrClosed) {
-					t.Errorf("got %v", err)
-				}
-				if !time.Now().Equal(began) {
-					t.Errorf("took %v", time.Since(began))
 				}
 			})
 		})

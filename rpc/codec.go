@@ -5,32 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// encoder builds one frame at a time in a buffer of its own. Nothing in it can
-// fail: a write to memory does not.
+// encoder appends frames to a buffer. Nothing in it can fail: a write to memory
+// does not.
 type encoder struct {
-	msg *msgpack.Encoder
-	buf []byte
+	msg   *msgpack.Encoder
+	buf   []byte
+	start int // of the frame begun last
 }
 
-var encoders = sync.Pool{New: func() any {
+func newEncoder() *encoder {
 	e := new(encoder)
 	e.msg = msgpack.NewEncoder(e)
 	return e
-}}
-
-func getEncoder() *encoder { return encoders.Get().(*encoder) }
-
-// free gives the encoder back; the frame it built must no longer be in use.
-func (e *encoder) free() {
-	if cap(e.buf) <= keepBuffer {
-		encoders.Put(e)
-	}
 }
 
 func (e *encoder) Write(p []byte) (int, error) {
@@ -46,16 +37,15 @@ func (e *encoder) WriteByte(c byte) error {
 // begin starts a frame: an array of so many elements, of which the first, its
 // kind, is written.
 func (e *encoder) begin(elements int, k kind) {
-	e.buf = append(e.buf[:0], 0, 0, 0, 0)
+	e.start = len(e.buf)
+	e.buf = append(e.buf, 0, 0, 0, 0)
 	e.array(elements)
 	e.uint(uint64(k))
 }
 
-// frame returns the frame with its length filled in, valid until the next use
-// of the encoder.
-func (e *encoder) frame() []byte {
-	binary.BigEndian.PutUint32(e.buf, uint32(len(e.buf)-lengthSize))
-	return e.buf
+// end fills in the length of the frame.
+func (e *encoder) end() {
+	binary.BigEndian.PutUint32(e.buf[e.start:], uint32(len(e.buf)-e.start-lengthSize))
 }
 
 func (e *encoder) array(n int)   { _ = e.msg.EncodeArrayLen(n) }
@@ -109,6 +99,7 @@ func (d *decoder) ReadByte() (byte, error) {
 	return d.data[d.off-1], nil
 }
 
+// UnreadByte is there for the library to take the decoder for a buffer.
 func (d *decoder) UnreadByte() error {
 	d.off--
 	return nil

@@ -245,6 +245,7 @@ func TestBadValues(t *testing.T) {
 		{"hello", "later elements", "9c 01 01 01 a0 a161 02 a0 00 00 91 91 c1 dd", ""},
 		{"hello", "another kind", "99 03 01 01 a0 a161 02 a0 00 00", "kind"},
 		{"hello", "no name", "99 01 01 01 a0 a0 02 a0 00 00", "name"},
+		{"hello", "refusal without a text", "92 02 03", "text"},
 		{"hello", "8 elements", "98 01 01 01 a0 a161 02 a0 00", "elements"},
 		{"hello", "another protocol, then anything", "93 01 02 c1", ""},
 	}

@@ -30,7 +30,9 @@ type Config struct {
 	// more fail with CodeOverloaded. 0: 4096.
 	MaxInFlight int
 
-	// Log receives what a server refuses. nil: nothing is logged.
+	// Log receives what a server refuses: one of a fixed few messages per event,
+	// with the peer's address as "peer". Strangers can cause any number of them,
+	// so its handler should leave some out. nil: nothing is logged.
 	Log *slog.Logger
 
 	// Stats is counted into, by as many clients and servers as share it.

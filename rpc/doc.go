@@ -6,17 +6,17 @@
 // A frame is its length (four bytes, big-endian, 1 to [MaxFrame], checked
 // before anything is read or allocated) and one msgpack array:
 //
-//	hello    [1, protocol, format, label, name, boot, wanted name, wanted boot, clock, ...]
-//	refusal  [2, cause, text, ...]
-//	request  [3, id, hop, peek, [[check, ...], ...]]
-//	reply    [4, id, clock, [outcome, ...]]
-//	failure  [5, id, clock, code, text]
-//	ask      [6, id]
-//	status   [7, id, clock, live buckets]
+//	hello           [1, protocol, format, label, name, boot, wanted name, wanted boot, clock, ...]
+//	refusal         [2, cause, text, ...]
+//	request         [3, id, hop, peek, [[check, ...], ...]]
+//	reply           [4, id, clock, [outcome, ...]]
+//	failure         [5, id, clock, code, text]
+//	status request  [6, id]
+//	status          [7, id, clock, live buckets]
 //
-//	check    [partition, fingerprint, kind, limit, window, cost]
-//	outcome  [not owner, owner, [result, ...]]
-//	result   [1 allowed | 2 never | 0, remaining, retry after, reset after]
+//	check           [partition, fingerprint, kind, limit, window, cost]
+//	outcome         [not owner, owner, [result, ...]]
+//	result          [1 allowed | 2 never | 0, remaining, retry after, reset after]
 //
 // Times are nanoseconds; clock is the sender's, Unix. Hello and refusal may
 // grow elements at their end, which older nodes ignore; the others are exact.
@@ -38,8 +38,9 @@
 //     its call by id; one that comes after its call gave up is dropped.
 //  4. Every reply carries the server's clock, and the exchange with the smallest
 //     round trip tells the offset of the two clocks.
-//  5. A failed read or write, a frame that makes no sense, or a peer that
-//     answers nothing for 2 s while calls give up on it, ends the
+//  5. A request that makes no sense is answered with a failure if its id can be
+//     read. Any other frame that makes no sense, a failed read or write, or a
+//     peer that answers nothing for 2 s while calls give up on it, ends the
 //     connection: all its calls fail at once, and the next call dials anew.
 //     After a connection that brought no reply, calls fail at once for 50 ms,
 //     doubling up to 1 s.

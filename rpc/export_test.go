@@ -2,25 +2,28 @@ package rpc
 
 // Frames with their length in, and their contents without it out.
 
-func EncodeRequest(id uint64, req *DecideRequest) []byte { return fresh().request(id, req) }
+func EncodeRequest(id uint64, req *DecideRequest) []byte {
+	return frame(func(e *encoder) { e.request(id, req) })
+}
 
 func EncodeReply(id uint64, clock int64, reply *DecideReply) []byte {
-	return fresh().reply(id, clock, reply)
+	return frame(func(e *encoder) { e.reply(id, clock, reply) })
 }
 
 func EncodeFailure(id uint64, clock int64, code Code, text string) []byte {
-	return fresh().failure(id, clock, code, text)
+	return frame(func(e *encoder) { e.failure(id, clock, code, text) })
 }
 
 func EncodeHello(self, want Identity, clock int64) []byte {
-	return fresh().hello(&hello{
-		protocol: Protocol, Identity: self, wantName: want.Name, wantBoot: want.Boot, clock: clock,
-	})
+	h := hello{protocol: Protocol, Identity: self, wantName: want.Name, wantBoot: want.Boot, clock: clock}
+	return frame(func(e *encoder) { e.hello(&h) })
 }
 
-func EncodeStatusRequest(id uint64) []byte { return fresh().statusRequest(id) }
+func EncodeStatusRequest(id uint64) []byte { return frame(func(e *encoder) { e.statusRequest(id) }) }
 
-func EncodeStatus(id uint64, clock int64, s Status) []byte { return fresh().status(id, clock, s) }
+func EncodeStatus(id uint64, clock int64, s Status) []byte {
+	return frame(func(e *encoder) { e.status(id, clock, s) })
+}
 
 func DecodeRequest(frame []byte) (id uint64, req *DecideRequest, err error) {
 	d := decoderOf(frame)
@@ -56,8 +59,11 @@ func DecodeHello(frame []byte) (self, want Identity, clock int64, err error) {
 	return h.Identity, Identity{Name: h.wantName, Boot: h.wantBoot}, h.clock, err
 }
 
-// fresh encoders do not overwrite each other's frames.
-func fresh() *encoder { return encoders.New().(*encoder) }
+func frame(build func(*encoder)) []byte {
+	e := newEncoder()
+	build(e)
+	return e.buf
+}
 
 func decoderOf(frame []byte) *decoder {
 	d := newDecoder()

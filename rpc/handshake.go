@@ -43,6 +43,23 @@ func (c cause) code() Code {
 	return CodeRefused
 }
 
+// message returns what a server logs of it.
+func (c cause) message() string {
+	switch c {
+	case causeProtocol:
+		return "rpc: peer speaks another protocol version"
+	case causeLabel:
+		return "rpc: peer is of another cluster"
+	case causeFormat:
+		return "rpc: peer has another ring format"
+	case causeName:
+		return "rpc: peer expects another node"
+	case causeBoot:
+		return "rpc: peer expects another run of this node"
+	}
+	return "rpc: malformed hello"
+}
+
 // refusal ends a handshake.
 type refusal struct {
 	cause cause
@@ -55,7 +72,7 @@ func refuse(c cause, format string, args ...any) *refusal {
 	return &refusal{cause: c, text: fmt.Sprintf(format, args...)}
 }
 
-func (e *encoder) hello(h *hello) []byte {
+func (e *encoder) hello(h *hello) {
 	e.begin(9, kindHello)
 	e.uint(h.protocol)
 	e.uint(uint64(h.Format))
@@ -65,14 +82,14 @@ func (e *encoder) hello(h *hello) []byte {
 	e.text(h.wantName, MaxName)
 	e.uint(h.wantBoot)
 	e.int(h.clock)
-	return e.frame()
+	e.end()
 }
 
-func (e *encoder) refusal(r *refusal) []byte {
+func (e *encoder) refusal(r *refusal) {
 	e.begin(3, kindRefusal)
 	e.uint(uint64(r.cause))
 	e.text(r.text, maxText)
-	return e.frame()
+	e.end()
 }
 
 // hello reads a first frame. If it is a refusal, that is the error. Of a hello
@@ -142,13 +159,13 @@ func judge(h *hello, self, want Identity) *refusal {
 }
 
 // send writes one frame of the handshake.
-func send(nc net.Conn, by time.Time, build func(*encoder) []byte) error {
-	e := getEncoder()
-	defer e.free()
+func send(nc net.Conn, by time.Time, build func(*encoder)) error {
 	if err := nc.SetWriteDeadline(by); err != nil {
 		return err
 	}
-	_, err := nc.Write(build(e))
+	e := newEncoder()
+	build(e)
+	_, err := nc.Write(e.buf)
 	return err
 }
 
@@ -176,7 +193,7 @@ func receive(fr *frameReader, by time.Time) (hello, error) {
 func introduce(nc net.Conn, fr *frameReader, by time.Time, cfg *Config, want Identity) (peer hello, sent, received int64, err error) {
 	sent = cfg.Clock()
 	own := hello{protocol: Protocol, Identity: cfg.Self, wantName: want.Name, wantBoot: want.Boot, clock: sent}
-	if err = send(nc, by, func(e *encoder) []byte { return e.hello(&own) }); err != nil {
+	if err = send(nc, by, func(e *encoder) { e.hello(&own) }); err != nil {
 		return
 	}
 	peer, err = receive(fr, by)
@@ -186,7 +203,7 @@ func introduce(nc net.Conn, fr *frameReader, by time.Time, cfg *Config, want Ide
 	}
 	if r := judge(&peer, cfg.Self, want); r != nil {
 		// The peer accepted: tell it why it is left.
-		_ = send(nc, by, func(e *encoder) []byte { return e.refusal(r) })
+		_ = send(nc, by, func(e *encoder) { e.refusal(r) })
 		err = r
 	}
 	return
@@ -201,11 +218,11 @@ func welcome(nc net.Conn, fr *frameReader, by time.Time, cfg *Config) (Identity,
 		}
 	}
 	if r, ok := errors.AsType[*refusal](err); ok {
-		_ = send(nc, by, func(e *encoder) []byte { return e.refusal(r) })
+		_ = send(nc, by, func(e *encoder) { e.refusal(r) })
 	}
 	if err != nil {
 		return Identity{}, err
 	}
 	own := hello{protocol: Protocol, Identity: cfg.Self, clock: cfg.Clock()}
-	return peer.Identity, send(nc, by, func(e *encoder) []byte { return e.hello(&own) })
+	return peer.Identity, send(nc, by, func(e *encoder) { e.hello(&own) })
 }

@@ -1,14 +1,14 @@
 package rpc_test
 
 import (
-	"errors"
 	"fmt"
-	"net"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"weir/ring/fabric"
 	"weir/rpc"
 )
 
@@ -20,26 +20,27 @@ func TestRefusal(t *testing.T) {
 		want rpc.Identity // whom it expects; the server is b
 		code rpc.Code
 		says string // at both ends
+		logs string // at the server
 	}{
 		{"label", rpc.Identity{Name: "a", Label: "other", Format: 1}, nodeB,
-			rpc.CodeRefused, `"a" is of another cluster than "b": the labels differ`},
+			rpc.CodeRefused, `"a" is of another cluster than "b": the labels differ`, "rpc: peer is of another cluster"},
 		{"format", rpc.Identity{Name: "a", Label: "test", Format: 2}, nodeB,
-			rpc.CodeRefused, `ring format of "a" is 2, that of "b" is 1`},
+			rpc.CodeRefused, `ring format of "a" is 2, that of "b" is 1`, "rpc: peer has another ring format"},
 		{"name", nodeA, rpc.Identity{Name: "c"},
-			rpc.CodeWrongPeer, `"a" expected "c", this is "b"`},
+			rpc.CodeWrongPeer, `"a" expected "c", this is "b"`, "rpc: peer expects another node"},
 		{"boot", nodeA, rpc.Identity{Name: "b", Boot: 21},
-			rpc.CodeWrongPeer, `"a" expected run 21 of "b", this is 22`},
-		{"any boot", nodeA, rpc.Identity{Name: "b"}, 0, ""},
-		{"anyone", nodeA, rpc.Identity{}, 0, ""},
+			rpc.CodeWrongPeer, `"a" expected run 21 of "b", this is 22`, "rpc: peer expects another run of this node"},
+		{"any boot", nodeA, rpc.Identity{Name: "b"}, 0, "", ""},
+		{"anyone", nodeA, rpc.Identity{}, 0, "", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := newMemnet()
-				var log logBuffer
+				n := fabric.New()
+				var log journal
 				stats := new(rpc.Stats)
-				MustServe(t, n.listen("b"), rpc.Config{Log: log.logger(), Stats: stats}, echo)
-				client := rpc.NewClient(rpc.Config{Self: tt.self, Dial: n.dial}, tt.want, "b")
+				MustServe(t, n.Listen("b"), rpc.Config{Log: log.logger(), Stats: stats}, echo)
+				client := rpc.NewClient(rpc.Config{Self: tt.self, Dial: n.Dialer("a")}, tt.want, "b")
 				defer client.Close()
 				if tt.code == 0 {
 					wantEcho(t, client, 1)
@@ -53,18 +54,10 @@ func TestRefusal(t *testing.T) {
 					}
 					time.Sleep(500 * time.Millisecond) // virtual: past the back-off
 				}
-				lines := log.lines()
-				if len(lines) != 1 || !strings.Contains(strings.ReplaceAll(lines[0], `\"`, `"`), tt.says) {
-					t.Errorf("server says %q", lines)
-				}
+				line := fmt.Sprintf("msg=%q peer=a error=%q", tt.logs, tt.says)
+				log.want(t, line, line, line)
 				if got := stats.Refused.Load(); got != 3 {
 					t.Errorf("%d refused", got)
-				}
-				time.Sleep(time.Minute) // virtual
-				client.Decide(after(t, time.Second), request(t, 1))
-				synctest.Wait()
-				if lines := log.lines(); len(lines) != 2 || !strings.Contains(lines[1], "left_out=2") {
-					t.Errorf("a minute later: %q", lines)
 				}
 			})
 		})
@@ -81,8 +74,8 @@ func TestClientRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := newMemnet()
-				listener := n.listen("b")
+				n := fabric.New()
+				listener := n.Listen("b")
 				defer listener.Close()
 				client := NewClient(t, n, rpc.Config{})
 				failed := make(chan error, 1)
@@ -110,25 +103,23 @@ func TestClientRefuses(t *testing.T) {
 // Ensure that a server logs that a client has left it, and why.
 func TestServerIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		var log logBuffer
-		MustServe(t, n.listen("b"), rpc.Config{Log: log.logger()}, echo)
+		n := fabric.New()
+		var log journal
+		MustServe(t, n.Listen("b"), rpc.Config{Log: log.logger()}, echo)
 		peer := dialRaw(t, n)
 		peer.greet()
 		peer.send(wire(t, "00000007", "93 02 03 a3 776879")...)
 		synctest.Wait()
-		if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "refused by peer") || !strings.Contains(lines[0], "error=why") {
-			t.Errorf("log: %q", lines)
-		}
+		log.want(t, `msg="rpc: refused by peer" peer=a error=why`)
 	})
 }
 
 // Ensure that ends of different protocols can still say so.
 func TestProtocolVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		var log logBuffer
-		MustServe(t, n.listen("b"), rpc.Config{Log: log.logger()}, echo)
+		n := fabric.New()
+		var log journal
+		MustServe(t, n.Listen("b"), rpc.Config{Log: log.logger()}, echo)
 		peer := dialRaw(t, n)
 		peer.send(wire(t, "00000004", "93 01 02 c1")...)
 		synctest.Wait()
@@ -137,59 +128,61 @@ func TestProtocolVersion(t *testing.T) {
 		if err == nil || err.Error() != want {
 			t.Errorf("client is told %v", err)
 		}
-		if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "protocol version") {
-			t.Errorf("log: %q", lines)
-		}
+		log.want(t, fmt.Sprintf(`msg="rpc: peer speaks another protocol version" peer=a error=%q`, want))
 	})
 }
 
 // Ensure that what is not a hello ends the connection with a reason, soon, and
 // that no hello ends it at the deadline.
 func TestNotAHello(t *testing.T) {
-	for name, bytes := range map[string]string{
-		"length 0":   "00000000",
-		"http":       "47455420 2f20 48545450",
-		"too long":   "00001001",
-		"4 GiB":      "ffffffff",
-		"garbage":    "00000005 ddffffffff",
-		"request":    "00000008 95 03 cd012c 00 c3 90",
-		"empty name": "0000000b 99 01 01 01 a0 a0 02 a0 00 00 00",
+	for _, tt := range []struct{ name, bytes, want string }{
+		{"length 0", "00000000", "bad frame length: 0 is not between 1 and 4096"},
+		{"http", "47455420 2f20 48545450", "bad frame length: 1195725856 is not between 1 and 4096"},
+		{"too long", "00001001", "bad frame length: 4097 is not between 1 and 4096"},
+		{"4 GiB", "ffffffff", "bad frame length: 4294967295 is not between 1 and 4096"},
+		{"garbage", "00000005 ddffffffff", "frame: 4294967295 elements, not 1 to 64"},
+		{"request", "00000008 95 03 cd012c 00 c3 90", "kind: 3 instead of a hello"},
+		{"empty name", "0000000b 99 01 01 01 a0 a0 02 a0 00 00 00", "name: is empty"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := newMemnet()
+				n := fabric.New()
 				stats := new(rpc.Stats)
-				MustServe(t, n.listen("b"), rpc.Config{Stats: stats}, echo)
+				var log journal
+				MustServe(t, n.Listen("b"), rpc.Config{Stats: stats, Log: log.logger()}, echo)
 				peer := dialRaw(t, n)
 				began := time.Now()
-				peer.send(wire(t, bytes)...)
+				peer.send(wire(t, tt.bytes)...)
 				_, _, _, err := rpc.DecodeHello(peer.frame())
-				if err == nil || !strings.Contains(err.Error(), "not a hello") {
-					t.Errorf("peer is told %v", err)
+				if want := "not a hello: " + tt.want; err == nil || err.Error() != want {
+					t.Errorf("peer is told %v, want %s", err, want)
 				}
-				if _, err := peer.Read(make([]byte, 1)); err == nil || !time.Now().Equal(began) {
+				if _, err := peer.Read(make([]byte, 1)); err != io.EOF || !time.Now().Equal(began) {
 					t.Errorf("got %v after %v", err, time.Since(began))
 				}
 				if got := stats.Refused.Load(); got != 1 {
 					t.Errorf("%d refused", got)
 				}
+				log.want(t, fmt.Sprintf(`msg="rpc: malformed hello" peer=a error="not a hello: %s"`, tt.want))
 			})
 		})
 	}
 	for name, bytes := range map[string]string{"nothing": "", "half a length": "0000", "half a hello": "00000010 99 01"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := newMemnet()
-				MustServe(t, n.listen("b"), rpc.Config{}, echo)
+				n := fabric.New()
+				var log journal
+				MustServe(t, n.Listen("b"), rpc.Config{Log: log.logger()}, echo)
 				peer := dialRaw(t, n)
 				began := time.Now()
 				peer.send(wire(t, bytes)...)
-				if _, err := peer.Read(make([]byte, 1)); err == nil {
-					t.Error("was answered")
+				if _, err := peer.Read(make([]byte, 1)); err != io.EOF {
+					t.Errorf("got %v", err)
 				}
 				if took := time.Since(began); took != 3*time.Second {
 					t.Errorf("ended after %v, want 3s", took)
 				}
+				log.want(t, `msg="rpc: no hello" peer=a error="i/o timeout"`)
 			})
 		})
 	}
@@ -211,8 +204,8 @@ func TestNoHelloFromServer(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := newMemnet()
-				listener := n.listen("b")
+				n := fabric.New()
+				listener := n.Listen("b")
 				defer listener.Close()
 				go func() {
 					if nc, err := listener.Accept(); err == nil {
@@ -235,31 +228,18 @@ func TestNoHelloFromServer(t *testing.T) {
 func TestSelfIsNeeded(t *testing.T) {
 	long := strings.Repeat("x", rpc.MaxName+1)
 	for _, self := range []rpc.Identity{{}, {Name: long}, {Name: "a", Label: long}} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("no panic for %+v", self)
-				}
+		for what, make := range map[string]func(){
+			"client": func() { rpc.NewClient(rpc.Config{Self: self}, nodeB, "b") },
+			"server": func() { rpc.NewServer(rpc.Config{Self: self}, echo) },
+		} {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%s: no panic for %+v", what, self)
+					}
+				}()
+				make()
 			}()
-			rpc.NewClient(rpc.Config{Self: self}, nodeB, "b")
-		}()
-	}
-}
-
-// Ensure that errors say who, what and why, and can be asked for each.
-func TestError(t *testing.T) {
-	err := error(&rpc.Error{Code: rpc.CodeUnavailable, Text: "cannot connect", Peer: "b", Err: net.ErrClosed})
-	wrapped := fmt.Errorf("cluster: %w", err)
-	if got, want := err.Error(), "rpc: b: unavailable: cannot connect: use of closed network connection"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if !errors.Is(wrapped, rpc.CodeUnavailable) || !errors.Is(wrapped, net.ErrClosed) || errors.Is(wrapped, rpc.CodeInternal) {
-		t.Error("errors.Is does not tell")
-	}
-	if rpc.CodeOf(wrapped) != rpc.CodeUnavailable || rpc.CodeOf(nil) != 0 || rpc.CodeOf(net.ErrClosed) != rpc.CodeInternal {
-		t.Error("CodeOf does not tell")
-	}
-	if got := fmt.Sprint(rpc.Codes()); strings.Contains(got, "Code(") || len(rpc.Codes()) != 8 {
-		t.Errorf("codes: %s", got)
+		}
 	}
 }

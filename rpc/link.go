@@ -51,7 +51,7 @@ func (c *call) complete(got answer, err *Error) {
 
 // start sends the request. If it returns nil, the call will be completed unless
 // it is abandoned; ok is false, and nothing was sent, if the link had ended.
-func (l *link) start(c *call, want int, request func(*encoder, uint64) []byte) (ok bool, err *Error) {
+func (l *link) start(c *call, want int, request func(*encoder, uint64)) (ok bool, err *Error) {
 	c.want = want
 	c.sent = l.client.cfg.Clock()
 
@@ -72,9 +72,8 @@ func (l *link) start(c *call, want int, request func(*encoder, uint64) []byte) (
 	}
 	l.mu.Unlock()
 
-	e := getEncoder()
-	defer e.free()
-	if l.w.put(request(e, c.id), false) == errQueueFull && l.take(c.id) == c {
+	put := l.w.put(false, func(e *encoder) { request(e, c.id) })
+	if put == errQueueFull && l.take(c.id) == c {
 		return true, l.client.error(CodeOverloaded, "too many bytes are waiting to be written", nil)
 	}
 	// If the writer has ended, fail is about to complete all calls.
@@ -184,25 +183,23 @@ func (l *link) receive(d *decoder) error {
 	}
 	// From here on the call is ours to complete, whatever happens.
 	l.clock.add(c.sent, received, clock)
-	if k == kindFailure {
-		code, text, err := d.failure()
-		c.complete(answer{}, &Error{Code: code, Text: text, Peer: l.client.name(), Sent: true, Remote: err == nil, Err: err})
-		return err
-	}
-	got, err := c.read(d, k)
+	got, failure, err := c.read(d, k)
 	if err != nil {
-		e := l.client.error(CodeInvalid, "bad frame", err)
-		e.Sent = true
-		c.complete(answer{}, e)
-		return err
+		failure = &Error{Code: CodeInvalid, Text: "bad frame", Err: err}
 	}
-	c.complete(got, nil)
-	return nil
+	if failure != nil {
+		failure.Peer, failure.Sent = l.client.name(), true
+	}
+	c.complete(got, failure)
+	return err
 }
 
 // read decodes what follows the clock of a frame that answers the call.
-func (c *call) read(d *decoder, k kind) (got answer, err error) {
+func (c *call) read(d *decoder, k kind) (got answer, failure *Error, err error) {
 	switch {
+	case k == kindFailure:
+		failure = &Error{Remote: true}
+		failure.Code, failure.Text, err = d.failure()
 	case (k == kindStatus) != (c.want == wantStatus):
 		err = errKind
 	case k == kindStatus:
@@ -210,7 +207,7 @@ func (c *call) read(d *decoder, k kind) (got answer, err error) {
 	default:
 		got.reply, err = d.reply(c.want)
 	}
-	return got, err
+	return got, failure, err
 }
 
 // claim takes the call that a reply is for. It returns nil if that call has

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"weir/leaky"
+	"weir/ring/fabric"
 	"weir/rpc"
 )
 
 // world is what the operations of FuzzLive work on.
 type world struct {
 	t       *testing.T
-	net     *memnet
+	net     *fabric.Network
 	server  *rpc.Server // nil while there is none
 	served  chan error
 	client  *rpc.Client
@@ -25,7 +26,7 @@ type world struct {
 
 func (w *world) serve() {
 	w.server, w.served = rpc.NewServer(rpc.Config{Self: nodeB}, w), make(chan error, 1)
-	listener, server, served := w.net.listen("b"), w.server, w.served
+	listener, server, served := w.net.Listen("b"), w.server, w.served
 	go func() { served <- server.Serve(listener) }()
 }
 
@@ -98,7 +99,7 @@ func (w *world) call(hop, n byte) {
 
 // inject connects as a stranger and sends bytes, after a hello if greeted.
 func (w *world) inject(greeted bool, p []byte) {
-	nc, err := w.net.dial(context.Background(), "b")
+	nc, err := w.net.Dialer("x")(context.Background(), "b")
 	if err != nil {
 		return
 	}
@@ -125,7 +126,7 @@ func (w *world) step(op byte, rest []byte) []byte {
 	case 4:
 		time.Sleep(time.Duration(arg) * time.Millisecond) // virtual
 	case 5:
-		w.net.cut()
+		w.net.Reset()
 	case 6:
 		if w.server != nil {
 			w.close()
@@ -142,7 +143,7 @@ func (w *world) step(op byte, rest []byte) []byte {
 		w.gate = make(chan struct{})
 	case 9:
 		old := w.client
-		w.client = rpc.NewClient(rpc.Config{Self: nodeA, Dial: w.net.dial, MaxInFlight: 8}, nodeB, "b")
+		w.client = rpc.NewClient(rpc.Config{Self: nodeA, Dial: w.net.Dialer("a"), MaxInFlight: 8}, nodeB, "b")
 		w.callers.Go(func() { old.Close() })
 		w.callers.Go(func() { old.Close() })
 	}
@@ -164,9 +165,9 @@ func FuzzLive(f *testing.F) {
 			return
 		}
 		synctest.Test(t, func(t *testing.T) {
-			w := &world{t: t, net: newMemnet(), gate: make(chan struct{})}
-			w.net.there, w.net.back, w.net.capacity = time.Millisecond, 2*time.Millisecond, 300
-			w.client = rpc.NewClient(rpc.Config{Self: nodeA, Dial: w.net.dial, MaxInFlight: 8}, nodeB, "b")
+			w := &world{t: t, net: fabric.New(), gate: make(chan struct{})}
+			w.net.Delay, w.net.Capacity = delays(time.Millisecond, 2*time.Millisecond), 300
+			w.client = rpc.NewClient(rpc.Config{Self: nodeA, Dial: w.net.Dialer("a"), MaxInFlight: 8}, nodeB, "b")
 			w.serve()
 			for len(program) > 0 {
 				program = w.step(program[0], program[1:])

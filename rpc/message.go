@@ -166,7 +166,7 @@ func (d *decoder) begin() (elements int, k kind) {
 	return elements, kind(d.uint("kind", uint64(kindStatus)))
 }
 
-func (e *encoder) request(id uint64, req *DecideRequest) []byte {
+func (e *encoder) request(id uint64, req *DecideRequest) {
 	e.begin(5, kindRequest)
 	e.uint(id)
 	e.uint(uint64(req.Hop))
@@ -178,7 +178,7 @@ func (e *encoder) request(id uint64, req *DecideRequest) []byte {
 			e.check(&seq[i])
 		}
 	}
-	return e.frame()
+	e.end()
 }
 
 func (e *encoder) check(c *leaky.Check) {
@@ -242,7 +242,7 @@ func (d *decoder) check() leaky.Check {
 	return c
 }
 
-func (e *encoder) reply(id uint64, clock int64, reply *DecideReply) []byte {
+func (e *encoder) reply(id uint64, clock int64, reply *DecideReply) {
 	e.begin(4, kindReply)
 	e.uint(id)
 	e.int(clock)
@@ -257,7 +257,7 @@ func (e *encoder) reply(id uint64, clock int64, reply *DecideReply) []byte {
 			e.result(&o.Results[j])
 		}
 	}
-	return e.frame()
+	e.end()
 }
 
 func (e *encoder) result(r *leaky.Result) {
@@ -312,13 +312,13 @@ func (d *decoder) result() leaky.Result {
 	}
 }
 
-func (e *encoder) failure(id uint64, clock int64, code Code, text string) []byte {
+func (e *encoder) failure(id uint64, clock int64, code Code, text string) {
 	e.begin(5, kindFailure)
 	e.uint(id)
 	e.int(clock)
 	e.uint(uint64(code))
 	e.text(text, maxText)
-	return e.frame()
+	e.end()
 }
 
 // failure reads what follows the clock.
@@ -331,18 +331,18 @@ func (d *decoder) failure() (Code, string, error) {
 	return code, text, d.done()
 }
 
-func (e *encoder) statusRequest(id uint64) []byte {
+func (e *encoder) statusRequest(id uint64) {
 	e.begin(2, kindStatusRequest)
 	e.uint(id)
-	return e.frame()
+	e.end()
 }
 
-func (e *encoder) status(id uint64, clock int64, s Status) []byte {
+func (e *encoder) status(id uint64, clock int64, s Status) {
 	e.begin(4, kindStatus)
 	e.uint(id)
 	e.int(clock)
 	e.int(s.LiveBuckets)
-	return e.frame()
+	e.end()
 }
 
 // status reads what follows the clock.

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"weir/ring/fabric"
 	"weir/rpc"
 )
 
@@ -31,9 +32,9 @@ func TestOffset(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := newMemnet()
-				n.there, n.back = tt.there, tt.back
-				MustServe(t, n.listen("b"), rpc.Config{Clock: ahead(tt.server)}, echo)
+				n := fabric.New()
+				n.Delay = delays(tt.there, tt.back)
+				MustServe(t, n.Listen("b"), rpc.Config{Clock: ahead(tt.server)}, echo)
 				client := NewClient(t, n, rpc.Config{Clock: ahead(0)})
 				if _, _, ok := client.Offset(); ok {
 					t.Error("known before any exchange")
@@ -52,9 +53,9 @@ func TestOffset(t *testing.T) {
 // forgotten after a while, and that a clock's drift shows.
 func TestOffsetFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
+		n := fabric.New()
 		var drift atomic.Int64
-		MustServe(t, n.listen("b"), rpc.Config{Clock: func() int64 { return time.Now().UnixNano() + drift.Load() }}, echo)
+		MustServe(t, n.Listen("b"), rpc.Config{Clock: func() int64 { return time.Now().UnixNano() + drift.Load() }}, echo)
 		// The client's own clock moves while it waits: a round trip of that.
 		var delay atomic.Int64
 		client := NewClient(t, n, rpc.Config{Clock: func() int64 {
@@ -94,5 +95,21 @@ func TestOffsetFollows(t *testing.T) {
 		drift.Store(int64(-time.Hour))
 		time.Sleep(10 * time.Minute)
 		want(-time.Hour, 0)
+	})
+}
+
+// Ensure that an exchange during which the own clock was set back tells nothing.
+func TestOwnClockIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := fabric.New()
+		MustServe(t, n.Listen("b"), rpc.Config{Clock: ahead(0)}, echo)
+		var readings atomic.Int64
+		client := NewClient(t, n, rpc.Config{Clock: func() int64 {
+			return time.Now().UnixNano() - int64(time.Second)*readings.Add(1)
+		}})
+		wantEcho(t, client, 1)
+		if offset, rtt, ok := client.Offset(); ok {
+			t.Errorf("got %v, %v", time.Duration(offset), time.Duration(rtt))
+		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"weir/leaky"
+	"weir/ring/fabric"
 	"weir/rpc"
 )
 
@@ -79,12 +81,12 @@ func MustServe(tb testing.TB, listener net.Listener, cfg rpc.Config, handler rpc
 }
 
 // NewClient returns a's client of b at address "b".
-func NewClient(tb testing.TB, n *memnet, cfg rpc.Config) *rpc.Client {
+func NewClient(tb testing.TB, n *fabric.Network, cfg rpc.Config) *rpc.Client {
 	tb.Helper()
 	if cfg.Self == (rpc.Identity{}) {
 		cfg.Self = nodeA
 	}
-	cfg.Dial = n.dial
+	cfg.Dial = n.Dialer("a")
 	client := rpc.NewClient(cfg, nodeB, "b")
 	tb.Cleanup(func() { client.Close() })
 	return client
@@ -121,25 +123,54 @@ func wantEcho(tb testing.TB, client *rpc.Client, partition uint32) {
 	}
 }
 
-// logBuffer collects what a server logs.
-type logBuffer struct {
+// journal is a log that can be read.
+type journal struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.buf.Write(p)
 }
 
-func (l *logBuffer) lines() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Split(strings.TrimSuffix(l.buf.String(), "\n"), "\n")
+// logger logs lines without the time.
+func (j *journal) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
 }
 
-func (l *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+// want wants these lines to have been logged since it was called last, each with
+// the level WARN, which is left out.
+func (j *journal) want(tb testing.TB, lines ...string) {
+	tb.Helper()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var got []string
+	for line := range strings.Lines(j.buf.String()) {
+		got = append(got, strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "level=WARN "))
+	}
+	if !slices.Equal(got, lines) {
+		tb.Errorf("log:\n got %s\nwant %s", strings.Join(got, "\n     "), strings.Join(lines, "\n     "))
+	}
+	j.buf.Reset()
+}
+
+// delays is that of a network on which what a sends is under way for there, and
+// what it is sent for back.
+func delays(there, back time.Duration) func(from, to string) time.Duration {
+	return func(from, _ string) time.Duration {
+		if from == "a" {
+			return there
+		}
+		return back
+	}
+}
 
 // raw is a peer that speaks bytes.
 type raw struct {
@@ -147,9 +178,9 @@ type raw struct {
 	net.Conn
 }
 
-func dialRaw(tb testing.TB, n *memnet) *raw {
+func dialRaw(tb testing.TB, n *fabric.Network) *raw {
 	tb.Helper()
-	nc, err := n.dial(context.Background(), "b")
+	nc, err := n.Dialer("a")(context.Background(), "b")
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -25,7 +25,6 @@ type Handler interface {
 type Server struct {
 	cfg     Config
 	handler Handler
-	warner  *warner
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -43,7 +42,6 @@ func NewServer(cfg Config, handler Handler) *Server {
 	return &Server{
 		cfg:       cfg,
 		handler:   handler,
-		warner:    newWarner(cfg.Log),
 		listeners: make(map[net.Listener]struct{}),
 		sessions:  make(map[*session]struct{}),
 		closing:   make(chan struct{}),
@@ -77,7 +75,7 @@ func (s *Server) Serve(listener net.Listener) error {
 			return err
 		}
 		// Out of file descriptors, for example: those in use keep working.
-		s.warner.warn(topicAccept, listener.Addr().String(), err)
+		s.cfg.Log.Warn("rpc: accept failed", "address", listener.Addr().String(), "error", err)
 		wait := time.NewTimer(delay)
 		select {
 		case <-s.closing:
@@ -124,7 +122,7 @@ func (s *Server) accept(nc net.Conn) {
 		_ = nc.Close()
 		s.cfg.Stats.Refused.Add(1)
 		if full {
-			s.warner.warn(topicTooMany, nc.RemoteAddr().String(), nil)
+			s.cfg.Log.Warn("rpc: too many connections", "peer", nc.RemoteAddr().String())
 		}
 		return
 	}

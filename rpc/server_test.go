@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net"
-	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,56 +16,62 @@ import (
 	"time"
 
 	"weir/leaky"
+	"weir/ring/fabric"
 	"weir/rpc"
 )
 
 // Ensure that a request that makes no sense is answered with an error if its id
-// can be read, and ends the connection if not.
+// can be read, and ends the connection if not; and that both are logged.
 func TestBadRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
+		n := fabric.New()
 		stats := new(rpc.Stats)
-		MustServe(t, n.listen("b"), rpc.Config{Stats: stats}, echo)
+		var log journal
+		MustServe(t, n.Listen("b"), rpc.Config{Stats: stats, Log: log.logger()}, echo)
 		peer := dialRaw(t, n)
 		peer.greet()
-		for _, frame := range []string{
-			"00000007 95 03 07 00 c2 91 90",                            // empty sequence
-			"0000000a 95 03 07 00 c2 ddffffffff",                       // 4 GiB of sequences
-			"00000007 96 03 07 00 c2 90 00",                            // six elements
-			"0000000b 95 03 07 00 c2 91 dbffffffff",                    // a string instead of checks
-			"00000010 95 03 07 00 c2 91 91 96 05 00 00 3c 01 01 00 00", // fingerprint 0
-		} {
-			peer.send(wire(t, frame)...)
+		answered := []struct{ frame, want string }{
+			{"00000012 95 03 07 00 c2 91 90 0000000000000000000000", "checks: 0 elements, not 1 to 8192"},
+			{"0000000a 95 03 07 00 c2 ddffffffff", "sequences: 4294967295 elements, not 0 to 2048"},
+			{"00000007 96 03 07 00 c2 90 00", "request: unexpected kind of frame"}, // an element too many
+			{"00000012 95 03 07 00 c2 91 dbffffffff 00000000000000", "checks: msgpack: invalid code=db decoding array length"},
+			{"00000012 95 03 07 00 c2 91 91 96 05 00 00 3c ce3b9aca00 01", "fingerprint: is 0"},
+		}
+		for _, tt := range answered {
+			peer.send(wire(t, tt.frame)...)
 			id, code, text, err := rpc.DecodeFailure(peer.frame())
-			if id != 7 || code != rpc.CodeInvalid || text == "" || err != nil {
-				t.Errorf("%s: got %d %v %q %v", frame, id, code, text, err)
+			if id != 7 || code != rpc.CodeInvalid || text != tt.want || err != nil {
+				t.Errorf("%s: got %d %v %q %v, want %q", tt.frame, id, code, text, err, tt.want)
 			}
+			log.want(t, fmt.Sprintf(`msg="rpc: bad frame" peer=a error=%q`, tt.want))
 		}
 		// Still in step.
 		peer.send(rpc.EncodeRequest(8, request(t, 5))...)
 		if id, _, reply, err := rpc.DecodeReply(peer.frame()); id != 8 || err != nil || reply.Outcomes[0].Results[0].Remaining != 5 {
 			t.Errorf("got %d %+v %v", id, reply, err)
 		}
-		if got := stats.BadFrames.Load(); got != 5 {
-			t.Errorf("%d bad frames", got)
+		if failed, served := stats.Failed.Load(), stats.Served.Load(); failed != 5 || served != 1 {
+			t.Errorf("%d failed, %d served", failed, served)
 		}
-		for _, frame := range []string{
-			"00000000",            // length 0
-			"00100001 95",         // longer than MaxFrame
-			"00000002 95 03",      // no id
-			"00000003 95 03 07",   // nothing behind the id
-			"00000003 95 03 c0",   // nil as id
-			"00000005 ddffffffff", // 4 GiB of elements
-			"00000004 94 04 07 00 90",
-			"00000001 c1",
-		} {
+		fatal := []struct{ frame, want string }{
+			{"00000000", "bad frame length: 0 is not between 1 and 1048576"},
+			{"00100001 95", "bad frame length: 1048577 is not between 1 and 1048576"},
+			{"00000002 91 03", "id: unexpected EOF"},
+			{"00000003 95 03 07", "frame: unexpected EOF"},
+			{"00000003 92 03 c0", "id: is nil"},
+			{"00000005 ddffffffff", "frame: 4294967295 elements, not 1 to 64"},
+			{"00000005 94 04 07 00 90", "unexpected kind of frame"}, // a reply
+			{"00000001 c1", "frame: msgpack: invalid code=c1 decoding array length"},
+		}
+		for _, tt := range fatal {
 			peer := dialRaw(t, n)
 			peer.greet()
 			began := time.Now()
-			peer.send(wire(t, frame)...)
-			if _, err := peer.Read(make([]byte, 1)); err == nil || !time.Now().Equal(began) {
-				t.Errorf("%s: got %v after %v", frame, err, time.Since(began))
+			peer.send(wire(t, tt.frame)...)
+			if _, err := peer.Read(make([]byte, 1)); err != io.EOF || !time.Now().Equal(began) {
+				t.Errorf("%s: got %v after %v", tt.frame, err, time.Since(began))
 			}
+			log.want(t, fmt.Sprintf(`msg="rpc: bad frame" peer=a error=%q`, tt.want))
 		}
 		if got := stats.BadFrames.Load(); got != 5+8 {
 			t.Errorf("%d bad frames", got)
@@ -71,13 +79,49 @@ func TestBadRequest(t *testing.T) {
 	})
 }
 
+// Ensure that frames are found in the bytes however these come, also when far
+// more of them than one buffer holds never end where a frame does.
+func TestFramesInAnyPieces(t *testing.T) {
+	for size, count := range map[int]int{1: 50, 1000: 100, 1 << 20: 2500} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := fabric.New()
+				MustServe(t, n.Listen("b"), rpc.Config{}, echo)
+				peer := dialRaw(t, n)
+				peer.greet()
+				var frames []byte
+				for i := range count {
+					req := request(t, uint32(i))
+					for range i % 100 { // up to 2 kB
+						req.Sequences[0] = append(req.Sequences[0], req.Sequences[0][0])
+					}
+					frames = append(frames, rpc.EncodeRequest(uint64(i), req)...)
+				}
+				for piece := range slices.Chunk(frames, size) {
+					peer.send(piece...)
+				}
+				for i := range count {
+					id, _, reply, err := rpc.DecodeReply(peer.frame())
+					if err != nil || id != uint64(i) {
+						t.Fatalf("request %d: got %d, %v", i, id, err)
+					}
+					results := reply.Outcomes[0].Results
+					if len(results) != 1+i%100 || results[i%100].Remaining != int64(i) {
+						t.Fatalf("request %d: got %+v", i, results)
+					}
+				}
+			})
+		})
+	}
+}
+
 // Ensure that errors of the handler reach the caller as far as they should.
 func TestHandlerError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		var log logBuffer
+		n := fabric.New()
+		var log journal
 		var result atomic.Value
-		MustServe(t, n.listen("b"), rpc.Config{Log: log.logger()}, handlerFunc(func(context.Context, rpc.Identity, *rpc.DecideRequest, *rpc.DecideReply) error {
+		MustServe(t, n.Listen("b"), rpc.Config{Log: log.logger()}, handlerFunc(func(context.Context, rpc.Identity, *rpc.DecideRequest, *rpc.DecideReply) error {
 			return result.Load().(error)
 		}))
 		client := NewClient(t, n, rpc.Config{})
@@ -106,162 +150,20 @@ func TestHandlerError(t *testing.T) {
 		if err == nil || err.Error() != "rpc: b: internal" {
 			t.Errorf("got %v", err)
 		}
-		if lines := log.lines(); len(lines) != 1 {
-			t.Errorf("log: %q", lines)
-		}
-	})
-}
-
-// Ensure that a frame once begun must be completed, however its bytes trickle,
-// while a connection without one may idle.
-func TestHalfAFrame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		MustServe(t, n.listen("b"), rpc.Config{}, echo)
-		peer := dialRaw(t, n)
-		peer.greet()
-		time.Sleep(24 * time.Hour) // virtual
-		frame := rpc.EncodeRequest(1, request(t, 5))
-		peer.send(frame[:10]...)
-		time.Sleep(4 * time.Second) // virtual
-		peer.send(frame[10:]...)
-		if _, _, reply, err := rpc.DecodeReply(peer.frame()); err != nil || reply.Outcomes[0].Results[0].Remaining != 5 {
-			t.Fatalf("got %+v, %v", reply, err)
-		}
-		time.Sleep(24 * time.Hour) // virtual: the deadline of the half frame is gone
-
-		began := time.Now()
-		go func() {
-			for _, b := range frame[:20] {
-				if _, err := peer.Write([]byte{b}); err != nil {
-					return
-				}
-				time.Sleep(time.Second) // virtual
-			}
-		}()
-		if _, err := peer.Read(make([]byte, 1)); err == nil {
-			t.Error("was answered")
-		}
-		if took := time.Since(began); took != 5*time.Second {
-			t.Errorf("ended after %v, want 5s", took)
-		}
-		synctest.Wait()
-		time.Sleep(time.Minute) // virtual: the trickle ends
-	})
-}
-
-// Ensure that a length alone takes no memory: it is taken as bytes arrive.
-func TestAnnouncedLengthTakesNoMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		MustServe(t, n.listen("b"), rpc.Config{}, echo)
-		peers := make([]*raw, 100)
-		for i := range peers {
-			peers[i] = dialRaw(t, n)
-			peers[i].greet()
-		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		for _, peer := range peers {
-			peer.send(wire(t, "00100000 95")...)
-			peer.send(make([]byte, 20<<10)...)
-		}
-		synctest.Wait()
-		runtime.ReadMemStats(&after)
-		if took := after.TotalAlloc - before.TotalAlloc; took > 100*200<<10 {
-			t.Errorf("100 lengths of 1 MiB, and 20 kB for each, took %d bytes", took)
-		}
-	})
-}
-
-// Ensure that a peer that reads no replies is soon no longer read from, and then
-// dropped.
-func TestPeerThatNeverReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		stats := new(rpc.Stats)
-		var log logBuffer
-		MustServe(t, n.listen("b"), rpc.Config{Stats: stats, Log: log.logger()}, echo)
-		peer := dialRaw(t, n)
-		peer.greet()
-		req := request(t, 1)
-		for range 1000 {
-			req.Sequences = append(req.Sequences, req.Sequences[0])
-		}
-		frame := rpc.EncodeRequest(1, req)
-		began := time.Now()
-		sent := 0
-		for ; sent < 100_000; sent++ {
-			if _, err := peer.Write(frame); err != nil {
-				break
-			}
-		}
-		if took := time.Since(began); took != 5*time.Second {
-			t.Errorf("dropped after %v, want 5s", took)
-		}
-		synctest.Wait()
-		// 4 MiB of replies of 8 kB, and what two directions hold.
-		if got := stats.Served.Load(); got < 400 || got > 700 {
-			t.Errorf("%d requests were decided of %d", got, sent)
-		}
-		if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "peer does not read") {
-			t.Errorf("log: %q", lines)
-		}
-	})
-}
-
-// Ensure that a server that reads no requests costs its client bounded memory:
-// calls are refused, and the connection is dropped.
-func TestServerThatNeverReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		listener := n.listen("b")
-		defer listener.Close()
-		stats := new(rpc.Stats)
-		client := NewClient(t, n, rpc.Config{Stats: stats})
-		go func() {
-			nc, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			peer := &raw{t, nc}
-			peer.frame()
-			peer.send(rpc.EncodeHello(nodeB, rpc.Identity{}, 0)...)
-		}()
-		req := request(t, 1)
-		for len(req.Sequences[0]) < rpc.MaxChecks {
-			req.Sequences[0] = append(req.Sequences[0], req.Sequences[0]...)
-		}
-		var callers sync.WaitGroup
-		for range 200 {
-			callers.Go(func() {
-				_, err := client.Decide(after(t, time.Hour), req)
-				if code := rpc.CodeOf(err); code != rpc.CodeOverloaded && code != rpc.CodeUnavailable {
-					t.Errorf("got %v", err)
-				}
-			})
-		}
-		began := time.Now()
-		callers.Wait()
-		if took := time.Since(began); took != 5*time.Second {
-			t.Errorf("dropped after %v, want 5s", took)
-		}
-		// A request of 8192 checks has 123 kB, so 35 of them fill the queue, and
-		// as many are being written.
-		if got := stats.Errors(rpc.CodeOverloaded); got < 200-2*35 {
-			t.Errorf("%d calls were refused", got)
-		}
+		log.want(t,
+			`msg="rpc: handler failed" peer=a error="rpc: Code(200): no such code"`,
+			`msg="rpc: handler failed" peer=a error=private`)
 	})
 }
 
 // Ensure that Close sends the replies of what was decided, and takes no more.
 func TestServerCloseSendsReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		n.back = 10 * time.Millisecond
+		n := fabric.New()
+		n.Delay = delays(0, 10*time.Millisecond)
 		gate := make(chan struct{})
 		var decided atomic.Int32
-		server := MustServe(t, n.listen("b"), rpc.Config{}, handlerFunc(func(ctx context.Context, peer rpc.Identity, req *rpc.DecideRequest, reply *rpc.DecideReply) error {
+		server := MustServe(t, n.Listen("b"), rpc.Config{}, handlerFunc(func(ctx context.Context, peer rpc.Identity, req *rpc.DecideRequest, reply *rpc.DecideReply) error {
 			decided.Add(1)
 			<-gate
 			return echo(ctx, peer, req, reply)
@@ -293,7 +195,7 @@ func TestServerCloseSendsReplies(t *testing.T) {
 		if d, a, l := decided.Load(), answered.Load(), lost.Load(); d != 1 || a != 1 || l != 4 {
 			t.Errorf("%d decided, %d answered, %d lost; want 1, 1, 4", d, a, l)
 		}
-		if _, err := n.dial(context.Background(), "b"); err == nil {
+		if _, err := n.Dialer("a")(context.Background(), "b"); err == nil {
 			t.Error("still listening")
 		}
 	})
@@ -302,9 +204,9 @@ func TestServerCloseSendsReplies(t *testing.T) {
 // Ensure that Close takes no longer than a second for a peer that reads little.
 func TestServerCloseIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		n.capacity = 100
-		server := MustServe(t, n.listen("b"), rpc.Config{}, echo)
+		n := fabric.New()
+		n.Capacity = 100
+		server := MustServe(t, n.Listen("b"), rpc.Config{}, echo)
 		peer := dialRaw(t, n)
 		peer.greet()
 		for id := range uint64(1000) {
@@ -333,35 +235,13 @@ func TestServerCloseIsBounded(t *testing.T) {
 			}
 		}
 		// After Close, Serve only closes its listener.
-		listener := n.listen("b")
+		listener := n.Listen("b")
 		if err := server.Serve(listener); err != nil {
 			t.Error(err)
 		}
 		if _, err := listener.Accept(); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("got %v", err)
 		}
-	})
-}
-
-// Ensure that the number of connections is bounded, and that those within the
-// bound work on.
-func TestTooManyConnections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		MustServe(t, n.listen("b"), rpc.Config{}, echo)
-		client := NewClient(t, n, rpc.Config{})
-		wantEcho(t, client, 1)
-		for range 1023 {
-			dialRaw(t, n).greet()
-		}
-		beyond := dialRaw(t, n)
-		if _, err := beyond.Read(make([]byte, 1)); err == nil {
-			t.Error("was answered")
-		}
-		wantEcho(t, client, 2)
-		n.cut()
-		synctest.Wait()
-		dialRaw(t, n).greet()
 	})
 }
 
@@ -381,17 +261,30 @@ func (l *failingListener) Accept() (net.Conn, error) {
 // Ensure that a listener that fails for a while does not end the server.
 func TestAcceptFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		listener := &failingListener{Listener: n.listen("b")}
+		n := fabric.New()
+		listener := &failingListener{Listener: n.Listen("b")}
 		listener.failures.Store(20)
-		MustServe(t, listener, rpc.Config{}, echo)
+		var log journal
+		MustServe(t, listener, rpc.Config{Log: log.logger()}, echo)
 		client := NewClient(t, n, rpc.Config{})
 		time.Sleep(time.Minute) // virtual
 		wantEcho(t, client, 1)
+		log.want(t, slices.Repeat([]string{`msg="rpc: accept failed" address=b error="too many open files"`}, 20)...)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		listener := n.listen("b")
+		listener := &failingListener{Listener: fabric.New().Listen("b")}
+		listener.failures.Store(math.MaxInt32)
+		server := MustServe(t, listener, rpc.Config{}, echo)
+		time.Sleep(time.Minute) // virtual
+		began := time.Now()
+		server.Close()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("Close took %v", took)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		n := fabric.New()
+		listener := n.Listen("b")
 		server := rpc.NewServer(rpc.Config{Self: nodeB}, echo)
 		listener.Close()
 		if err := server.Serve(listener); !errors.Is(err, net.ErrClosed) {
@@ -405,8 +298,8 @@ func TestAcceptFails(t *testing.T) {
 // another on the same connection.
 func TestMemoryIsNotMixedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemnet()
-		MustServe(t, n.listen("b"), rpc.Config{}, handlerFunc(func(_ context.Context, _ rpc.Identity, req *rpc.DecideRequest, reply *rpc.DecideReply) error {
+		n := fabric.New()
+		MustServe(t, n.Listen("b"), rpc.Config{}, handlerFunc(func(_ context.Context, _ rpc.Identity, req *rpc.DecideRequest, reply *rpc.DecideReply) error {
 			for _, seq := range req.Sequences {
 				o := reply.Add()
 				if seq[0].Partition%3 == 0 {

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -32,7 +33,7 @@ func (ss *session) run() {
 		defer close(written)
 		if err := ss.w.run(); err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
-				ss.warn(topicNotRead, err)
+				ss.warn("rpc: peer does not read", err)
 			}
 			ss.cancel()
 			_ = ss.nc.Close() // ends the reader
@@ -53,9 +54,9 @@ func (ss *session) greet() bool {
 	}
 	s.cfg.Stats.Refused.Add(1)
 	if r, ok := errors.AsType[*refusal](err); ok {
-		ss.warn(r.cause.topic(), err)
+		ss.warn(r.cause.message(), err)
 	} else if !errors.Is(err, errStopped) {
-		ss.warn(topicNoHello, err)
+		ss.warn("rpc: no hello", err)
 	}
 	return false
 }
@@ -75,7 +76,7 @@ func (ss *session) read() {
 		n, k := d.begin()
 		if k == kindRefusal && first && d.err == nil {
 			ss.server.cfg.Stats.Refused.Add(1)
-			ss.warn(topicTold, d.refusal())
+			ss.warn("rpc: refused by peer", d.refusal())
 			return
 		}
 		id := d.uint("id", maxUint64)
@@ -86,7 +87,7 @@ func (ss *session) read() {
 			continue
 		}
 		if d.err != nil || k != kindRequest {
-			ss.badFrame(d, errKind)
+			ss.badFrame(cmp.Or(d.err, errKind))
 			return
 		}
 		if n != 5 {
@@ -101,35 +102,33 @@ func (ss *session) read() {
 // serve answers one request and reports whether the connection is still good.
 func (ss *session) serve(d *decoder, id uint64, in *incoming, reply *DecideReply) bool {
 	stats := ss.server.cfg.Stats
-	e := getEncoder()
-	defer e.free()
 	failure := ss.decide(d, in, reply)
 	// Read as late as possible: what comes after the reading counts as the
 	// time of the way back.
 	clock := ss.server.cfg.Clock()
-	var frame []byte
 	if failure != nil {
 		stats.Failed.Add(1)
-		frame = e.failure(id, clock, failure.Code, failure.Text)
-	} else {
-		stats.Served.Add(1)
-		frame = e.reply(id, clock, reply)
+		return ss.say(func(e *encoder) { e.failure(id, clock, failure.Code, failure.Text) })
 	}
-	// Waits while the peer does not read, and so reads no more from it.
-	return ss.w.put(frame, true) == nil
+	stats.Served.Add(1)
+	return ss.say(func(e *encoder) { e.reply(id, clock, reply) })
 }
 
+// say queues a frame and reports whether the connection is still good. It waits
+// while the peer does not read, so that no more is read from it.
+func (ss *session) say(build func(*encoder)) bool { return ss.w.put(true, build) == nil }
+
 func (ss *session) sayStatus(id uint64) bool {
-	e := getEncoder()
-	defer e.free()
-	return ss.w.put(e.status(id, ss.server.cfg.Clock(), ss.server.handler.Status()), true) == nil
+	status := ss.server.handler.Status()
+	clock := ss.server.cfg.Clock()
+	return ss.say(func(e *encoder) { e.status(id, clock, status) })
 }
 
 // decide decodes the request and lets the handler answer it. What it returns is
 // sent instead of the reply.
 func (ss *session) decide(d *decoder, in *incoming, reply *DecideReply) *Error {
 	if err := d.request(in); err != nil {
-		ss.badFrame(d, err)
+		ss.badFrame(err)
 		return &Error{Code: CodeInvalid, Text: err.Error()}
 	}
 	reply.reset()
@@ -141,33 +140,30 @@ func (ss *session) decide(d *decoder, in *incoming, reply *DecideReply) *Error {
 		err = reply.answers(&in.DecideRequest)
 	}
 	if err != nil {
-		ss.warn(topicHandler, err)
+		ss.warn("rpc: handler failed", err)
 		return &Error{Code: CodeInternal}
 	}
 	return nil
-}
-
-func (ss *session) badFrame(d *decoder, err error) {
-	if d.err != nil {
-		err = d.err
-	}
-	ss.server.cfg.Stats.BadFrames.Add(1)
-	ss.warn(topicFrame, err)
 }
 
 // lost logs the end of a connection if the peer is to blame.
 func (ss *session) lost(err error) {
 	switch {
 	case errors.Is(err, errLength):
-		ss.server.cfg.Stats.BadFrames.Add(1)
-		ss.warn(topicFrame, err)
+		ss.badFrame(err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		ss.warn(topicHalfSent, err)
+		ss.warn("rpc: frame not completed", err)
 	}
 }
 
-func (ss *session) warn(topic string, err error) {
-	ss.server.warner.warn(topic, ss.nc.RemoteAddr().String(), err)
+func (ss *session) badFrame(err error) {
+	ss.server.cfg.Stats.BadFrames.Add(1)
+	ss.warn("rpc: bad frame", err)
+}
+
+// warn logs one of a fixed few messages, so that they can be counted.
+func (ss *session) warn(message string, err error) {
+	ss.server.cfg.Log.Warn(message, "peer", ss.nc.RemoteAddr().String(), "error", err)
 }
 
 // stop ends the session once what it has decided is sent, or closeTimeout is

@@ -21,25 +21,25 @@ type writer struct {
 	mu        sync.Mutex
 	work      sync.Cond // queue is no longer empty, or finishing
 	room      sync.Cond // queue was taken, or ended
-	queue     []byte
+	queue     *encoder
 	by        time.Time // no write may last longer, if set
 	finishing bool      // run returns once the queue is empty
 	ended     bool      // run has returned
 }
 
 func newWriter(nc net.Conn) *writer {
-	w := &writer{nc: nc}
+	w := &writer{nc: nc, queue: newEncoder()}
 	w.work.L, w.room.L = &w.mu, &w.mu
 	return w
 }
 
-// put queues a copy of the frame. If the queue is full it waits for room when
-// told so, and otherwise returns errQueueFull. It returns errEnded once run has
-// returned.
-func (w *writer) put(frame []byte, wait bool) error {
+// put queues the frame that is built, in place and one at a time, as they are
+// written. If the queue is full it waits for room when told so, and otherwise
+// returns errQueueFull. It returns errEnded once run has returned.
+func (w *writer) put(wait bool, build func(*encoder)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.queue) >= maxQueue && !w.ended {
+	for len(w.queue.buf) >= maxQueue && !w.ended {
 		if !wait {
 			return errQueueFull
 		}
@@ -48,10 +48,10 @@ func (w *writer) put(frame []byte, wait bool) error {
 	if w.ended {
 		return errEnded
 	}
-	if len(w.queue) == 0 {
+	if len(w.queue.buf) == 0 {
 		w.work.Signal()
 	}
-	w.queue = append(w.queue, frame...)
+	build(w.queue)
 	return nil
 }
 
@@ -79,10 +79,10 @@ func (w *writer) run() error {
 func (w *writer) await() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.queue) == 0 && !w.finishing {
+	for len(w.queue.buf) == 0 && !w.finishing {
 		w.work.Wait()
 	}
-	return len(w.queue) > 0
+	return len(w.queue.buf) > 0
 }
 
 // take exchanges the queue for the memory of the previous one and starts the
@@ -90,8 +90,8 @@ func (w *writer) await() bool {
 func (w *writer) take(spare []byte) []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	batch := w.queue
-	w.queue = spare[:0]
+	batch := w.queue.buf
+	w.queue.buf = spare[:0]
 	w.room.Broadcast()
 	by := time.Now().Add(writeTimeout)
 	if !w.by.IsZero() && w.by.Before(by) {
@@ -105,7 +105,7 @@ func (w *writer) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true
-	w.queue = nil
+	w.queue.buf = nil
 	w.room.Broadcast()
 }
 

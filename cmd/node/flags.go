@@ -81,6 +81,7 @@ func (f *serveFlags) config(stderr io.Writer) (Config, error) {
 	addresses := []struct{ flag, address string }{
 		{"http", f.HTTP}, {"admin", f.Admin}, {"gossip", f.Gossip}, {"rpc", f.RPC},
 	}
+	var open []string
 	for _, a := range addresses {
 		host, _, err := net.SplitHostPort(a.address)
 		if err != nil {
@@ -93,8 +94,11 @@ func (f *serveFlags) config(stderr io.Writer) (Config, error) {
 			if !f.Insecure {
 				return Config{}, fmt.Errorf("--%s: %s is reachable beyond this machine, and this version has no protection for it; keep it on loopback, or allow it with --insecure", a.flag, a.address)
 			}
-			log.Warn("address is reachable beyond this machine without protection", "flag", a.flag, "address", a.address)
+			open = append(open, "--"+a.flag+" "+a.address)
 		}
+	}
+	if len(open) > 0 {
+		log.Warn("reachable beyond this machine without protection", "addresses", strings.Join(open, ", "))
 	}
 	for _, d := range []struct {
 		flag  string

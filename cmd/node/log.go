@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 )
@@ -15,70 +16,128 @@ func newLogger(w io.Writer, format string, level slog.Level) *slog.Logger {
 	if format == "json" {
 		handler = slog.NewJSONHandler(w, options)
 	}
-	return slog.New(&throttle{Handler: handler, seen: &seen{last: make(map[string]time.Time)}})
+	return slog.New(&throttle{Handler: handler, tallies: &tallies{of: make(map[cause]*tally)}})
 }
 
-// throttle passes a warning or an error on once a minute per cause, so that no
-// peer, caller or network can flood the log. A cause is a message together with
-// whom it is about, the attribute "peer".
+// throttle passes a warning or an error on once a minute per cause, and says
+// with it how many were left out since the last one, as left_out: no peer,
+// caller or network can flood the log. Messages are a fixed few; what varies is
+// in the attributes.
 type throttle struct {
 	slog.Handler
-	seen *seen
-	peer string // from WithAttrs
-}
-
-type seen struct {
-	mu   sync.Mutex
-	last map[string]time.Time
+	tallies *tallies
+	host    string // of a peer from WithAttrs
 }
 
 const (
 	throttleFor = time.Minute
-	maxCauses   = 4096 // remembered; beyond it all are forgotten, and may be said once more
+	maxCauses   = 256 // of hosts within a minute
 )
+
+// cause is a message together with the host it is about, which the attribute
+// "peer" names; the port of a stranger is another one each time. Without a host
+// it stands for all hosts that come when there are too many causes already.
+type cause struct{ message, host string }
+
+// tallies remember the causes of the last minute, at most maxCauses and one for
+// each message.
+type tallies struct {
+	mu sync.Mutex
+	of map[cause]*tally
+}
+
+type tally struct {
+	said time.Time
+	left int // lines left out since
+}
 
 // Handle implements slog.Handler.
 func (t *throttle) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelWarn {
-		peer := t.peer
+		host := t.host
 		r.Attrs(func(a slog.Attr) bool {
-			if a.Key == "peer" {
-				peer = a.Value.String()
-			}
+			host = hostOf(a, host)
 			return true
 		})
-		if !t.seen.first(r.Message+"\x00"+peer, r.Time) {
+		left, say := t.tallies.count(cause{r.Message, host}, r.Time)
+		if !say {
 			return nil
+		}
+		if left > 0 {
+			r = r.Clone()
+			r.AddAttrs(slog.Int("left_out", left))
 		}
 	}
 	return t.Handler.Handle(ctx, r)
 }
 
-func (s *seen) first(cause string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if last, ok := s.last[cause]; ok && now.Sub(last) < throttleFor {
-		return false
+// hostOf returns the host that the attribute names, or the other one if it is
+// no peer.
+func hostOf(a slog.Attr, other string) string {
+	if a.Key != "peer" {
+		return other
 	}
-	if len(s.last) >= maxCauses {
-		clear(s.last)
+	peer := a.Value.String()
+	if host, _, err := net.SplitHostPort(peer); err == nil {
+		return host
 	}
-	s.last[cause] = now
-	return true
+	return peer
+}
+
+// count takes in a line. It reports whether it is to be said, and if so, how
+// many of its cause were left out before it.
+func (t *tallies) count(c cause, now time.Time) (left int, say bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of[c] == nil && len(t.of) >= maxCauses {
+		t.forget(now)
+		if len(t.of) >= maxCauses {
+			c.host = ""
+		}
+	}
+	n := t.tally(c)
+	if now.Sub(n.said) < throttleFor {
+		n.left++
+		return 0, false
+	}
+	left = n.left
+	*n = tally{said: now}
+	return left, true
+}
+
+// forget drops the hosts that are free to be said again. What was left out of
+// them is not lost: it counts for their message.
+func (t *tallies) forget(now time.Time) {
+	for c, n := range t.of {
+		if c.host == "" || now.Sub(n.said) < throttleFor {
+			continue
+		}
+		delete(t.of, c)
+		if n.left > 0 {
+			t.tally(cause{message: c.message}).left += n.left
+		}
+	}
+}
+
+func (t *tallies) tally(c cause) *tally {
+	n := t.of[c]
+	if n == nil {
+		n = new(tally)
+		t.of[c] = n
+	}
+	return n
 }
 
 // WithAttrs implements slog.Handler.
 func (t *throttle) WithAttrs(attrs []slog.Attr) slog.Handler {
-	peer := t.peer
+	host := t.host
 	for _, a := range attrs {
-		if a.Key == "peer" {
-			peer = a.Value.String()
-		}
+		host = hostOf(a, host)
 	}
-	return &throttle{Handler: t.Handler.WithAttrs(attrs), seen: t.seen, peer: peer}
+	return &throttle{Handler: t.Handler.WithAttrs(attrs), tallies: t.tallies, host: host}
 }
 
 // WithGroup implements slog.Handler.
 func (t *throttle) WithGroup(name string) slog.Handler {
-	return &throttle{Handler: t.Handler.WithGroup(name), seen: t.seen, peer: t.peer}
+	return &throttle{Handler: t.Handler.WithGroup(name), tallies: t.tallies, host: t.host}
 }

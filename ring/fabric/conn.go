@@ -1,7 +1,6 @@
 package fabric
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -10,88 +9,12 @@ import (
 	"time"
 )
 
-// backlog holds connections that have not been accepted yet.
-type backlog struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func newBacklog() *backlog {
-	return &backlog{conns: make(chan net.Conn, 64), done: make(chan struct{})}
-}
-
-func (b *backlog) close() {
-	b.once.Do(func() {
-		close(b.done)
-		for {
-			select {
-			case c := <-b.conns:
-				c.Close()
-			default:
-				return
-			}
-		}
-	})
-}
-
-// connect puts one end of a new connection into the backlog and returns the
-// other.
-func (n *Network) connect(ctx context.Context, host, address string, b *backlog) (net.Conn, error) {
-	to := hostOf(address)
-	there, back := n.newStream(host, to), n.newStream(to, host)
-	client := &conn{network: n, in: back, out: there, from: host, to: to, local: addr(host), remote: addr(address)}
-	server := &conn{network: n, in: there, out: back, from: to, to: host, local: addr(address), remote: addr(host)}
-	select {
-	case <-b.done:
-		return nil, ErrRefused
-	default:
-	}
-	select {
-	case b.conns <- server:
-		n.mu.Lock()
-		n.conns[client], n.conns[server] = struct{}{}, struct{}{}
-		n.mu.Unlock()
-		return client, nil
-	case <-b.done:
-		return nil, ErrRefused
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-type listener struct {
-	network *Network
-	address string
-	*backlog
-}
-
-func (l *listener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *listener) Close() error {
-	l.network.mu.Lock()
-	if l.network.listeners[l.address] == l {
-		delete(l.network.listeners, l.address)
-	}
-	l.network.mu.Unlock()
-	l.close()
-	return nil
-}
-
-func (l *listener) Addr() net.Addr { return addr(l.address) }
-
-// conn is one end of a connection.
+// conn is one end of a connection. Reads and writes may be concurrent with each
+// other and with everything else; two writes at a time may mix.
 type conn struct {
 	network       *Network
+	host          string // whose end it is
 	in, out       *stream
-	from, to      string // own host and the other's
 	local, remote addr
 }
 
@@ -115,7 +38,9 @@ func (c *conn) Close() error {
 }
 
 // stream is one direction of a connection: bytes arrive a delay after they were
-// written, and not while the hosts are cut off.
+// written, and not while the hosts are cut off. That an end is closed the other
+// one learns without a delay, after all bytes that come before it, and not
+// while the hosts are cut off either.
 type stream struct {
 	network  *Network
 	from, to string
@@ -130,7 +55,7 @@ type stream struct {
 
 type chunk struct {
 	data []byte
-	at   time.Time
+	at   time.Time // of arrival
 }
 
 func (n *Network) newStream(from, to string) *stream {
@@ -141,6 +66,11 @@ func (s *stream) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
+	s.announce()
+}
+
+// announce wakes all who wait for a change. mu is held.
+func (s *stream) announce() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -151,15 +81,18 @@ func (s *stream) setDeadline(field *time.Time, t time.Time) error {
 }
 
 // progress is what a step of reading or writing came to: bytes moved, or an
-// error, or else what to wait for.
+// error, or else what to wait for besides a change.
 type progress struct {
 	n     int
 	err   error
 	next  time.Time       // zero: nothing comes by itself
-	heals <-chan struct{} // nil: the hosts are not cut off
+	heals <-chan struct{} // nil: it is no cut that is in the way
 }
 
 func (s *stream) read(p []byte) (n int, err error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
 	return s.until(&s.readBy, func() progress {
 		passable, heals := s.network.passable(s.from, s.to)
 		switch {
@@ -187,8 +120,12 @@ func (s *stream) read(p []byte) (n int, err error) {
 func (s *stream) write(p []byte) (n int, err error) {
 	for len(p) > 0 {
 		m, err := s.until(&s.writeBy, func() progress {
-			if s.readerGone || s.writerGone {
+			passable, heals := s.network.passable(s.from, s.to)
+			switch {
+			case s.writerGone:
 				return progress{err: net.ErrClosed}
+			case s.readerGone && passable:
+				return progress{err: ErrReset}
 			}
 			m := min(len(p), s.network.Capacity-s.size)
 			if m > 0 {
@@ -196,7 +133,7 @@ func (s *stream) write(p []byte) (n int, err error) {
 				s.chunks = append(s.chunks, chunk{append([]byte(nil), p[:m]...), at})
 				s.size += m
 			}
-			return progress{n: m}
+			return progress{n: m, heals: heals}
 		})
 		n += m
 		if err != nil {
@@ -218,8 +155,7 @@ func (s *stream) until(by *time.Time, step func() progress) (int, error) {
 		}
 		did := step()
 		if did.n > 0 {
-			close(s.changed)
-			s.changed = make(chan struct{})
+			s.announce()
 		}
 		if !by.IsZero() && (did.next.IsZero() || by.Before(did.next)) {
 			did.next = *by

@@ -14,21 +14,26 @@ import (
 	"time"
 )
 
-// ErrRefused is what dialling an address fails with where nobody listens.
-var ErrRefused = errors.New("fabric: connection refused")
+var (
+	// ErrRefused is what dialling an address fails with where nobody listens.
+	ErrRefused = errors.New("fabric: connection refused")
+	// ErrReset is what a write fails with when the other end is closed.
+	ErrReset = errors.New("fabric: connection reset")
+)
 
 // Network is one network. Its fields are set before it is used.
 type Network struct {
-	// Delay is how long whatever is sent from one host to another is under
+	// Delay is how long packets and bytes from one host to another are under
 	// way. nil: no time at all.
 	Delay func(from, to string) time.Duration
-	// Capacity is the bytes under way per direction of a connection before a
-	// write waits.
+	// Capacity is how many bytes per direction of a connection may be written
+	// and not yet read before a write waits.
 	Capacity int
 
 	mu         sync.Mutex
-	listeners  map[string]*listener
-	transports map[string]*Transport
+	backlogs   map[string]*backlog      // of the addresses where somebody listens
+	transports map[string]*Transport    // the last one of each address
+	processes  map[string]chan struct{} // of each host that dials; closed at its crash
 	conns      map[*conn]struct{}
 	cuts       map[[2]string]bool
 	isolated   map[string]bool
@@ -39,8 +44,9 @@ type Network struct {
 func New() *Network {
 	return &Network{
 		Capacity:   64 << 10,
-		listeners:  make(map[string]*listener),
+		backlogs:   make(map[string]*backlog),
 		transports: make(map[string]*Transport),
+		processes:  make(map[string]chan struct{}),
 		conns:      make(map[*conn]struct{}),
 		cuts:       make(map[[2]string]bool),
 		isolated:   make(map[string]bool),
@@ -48,30 +54,25 @@ func New() *Network {
 	}
 }
 
-// Listen takes connections at the address. A listener that is there already is
+// Listen takes connections at the address. Who listened there before is
 // replaced.
 func (n *Network) Listen(address string) net.Listener {
-	l := &listener{network: n, address: address, backlog: newBacklog()}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.listeners[address] = l
-	return l
+	return &listener{network: n, address: address, backlog: n.listen(address), closed: make(chan struct{})}
 }
 
-// Dialer returns a function that connects from the host to an address. To a
-// host that is cut off, it waits until the context ends.
+// Dialer returns a function that connects from the host to an address, until
+// the host crashes. It takes no time; but if nothing passes, or too many
+// connections wait to be accepted, until that changes or the context ends.
 func (n *Network) Dialer(host string) func(ctx context.Context, address string) (net.Conn, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	gone, ok := n.processes[host]
+	if !ok {
+		gone = make(chan struct{})
+		n.processes[host] = gone
+	}
 	return func(ctx context.Context, address string) (net.Conn, error) {
-		if err := n.await(ctx, host, hostOf(address)); err != nil {
-			return nil, err
-		}
-		n.mu.Lock()
-		l := n.listeners[address]
-		n.mu.Unlock()
-		if l == nil {
-			return nil, ErrRefused
-		}
-		return n.connect(ctx, host, address, l.backlog)
+		return n.dial(ctx, gone, host, address)
 	}
 }
 
@@ -101,21 +102,26 @@ func (n *Network) Reconnect(host string) {
 }
 
 // Crash ends everything of a host as the death of its process does: its
-// connections are lost and its addresses refuse.
+// connections are lost, its addresses refuse, and what it had opened neither
+// takes nor sends anything any more. What is opened later is another process's.
 func (n *Network) Crash(host string) {
 	n.mu.Lock()
-	for address := range n.listeners {
+	var lost []*backlog
+	for address, b := range n.backlogs {
 		if hostOf(address) == host {
-			delete(n.listeners, address)
+			lost = append(lost, b)
+			delete(n.backlogs, address)
 		}
 	}
-	for address := range n.transports {
-		if hostOf(address) == host {
-			delete(n.transports, address)
-		}
+	if gone, ok := n.processes[host]; ok {
+		close(gone)
+		delete(n.processes, host)
 	}
 	n.mu.Unlock()
-	n.reset(func(c *conn) bool { return c.from == host })
+	for _, b := range lost {
+		b.refuse()
+	}
+	n.reset(func(c *conn) bool { return c.host == host })
 }
 
 // Reset ends all connections.
@@ -150,21 +156,6 @@ func (n *Network) passable(from, to string) (ok bool, heals <-chan struct{}) {
 	defer n.mu.Unlock()
 	blocked := from != to && (n.cuts[link(from, to)] || n.isolated[from] || n.isolated[to])
 	return !blocked, n.healed
-}
-
-// await waits until something passes.
-func (n *Network) await(ctx context.Context, from, to string) error {
-	for {
-		ok, heals := n.passable(from, to)
-		if ok {
-			return nil
-		}
-		select {
-		case <-heals:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 func (n *Network) delay(from, to string) time.Duration {

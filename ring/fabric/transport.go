@@ -9,12 +9,13 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Transport carries the gossip of one node. It is a memberlist.Transport.
+// Transport carries the gossip of one node. It is a memberlist.Transport. After
+// Shutdown or a crash of its host it neither sends nor takes anything.
 type Transport struct {
 	network *Network
 	address string
 	packets chan *memberlist.Packet
-	*backlog
+	backlog *backlog
 }
 
 // packetQueue is how many packets may wait for a node; more are lost, as they
@@ -22,9 +23,9 @@ type Transport struct {
 const packetQueue = 1024
 
 // Transport returns the gossip transport of the address, whose host is an IP.
-// One that is there already is replaced.
+// It listens there, too. Who did so before is replaced.
 func (n *Network) Transport(address string) *Transport {
-	t := &Transport{network: n, address: address, packets: make(chan *memberlist.Packet, packetQueue), backlog: newBacklog()}
+	t := &Transport{network: n, address: address, packets: make(chan *memberlist.Packet, packetQueue), backlog: n.listen(address)}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.transports[address] = t
@@ -41,11 +42,19 @@ func (t *Transport) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
 	return net.ParseIP(host), port, err
 }
 
-// WriteTo implements memberlist.Transport.
+// WriteTo implements memberlist.Transport. A packet is lost if nothing passes
+// when it is sent, or when it would arrive.
 func (t *Transport) WriteTo(b []byte, to string) (time.Time, error) {
 	now := time.Now()
+	if over(t.backlog.gone) {
+		return now, net.ErrClosed
+	}
+	from, host := hostOf(t.address), hostOf(to)
+	if ok, _ := t.network.passable(from, host); !ok {
+		return now, nil
+	}
 	packet := &memberlist.Packet{Buf: append([]byte(nil), b...), From: addr(t.address)}
-	if d := t.network.delay(hostOf(t.address), hostOf(to)); d > 0 {
+	if d := t.network.delay(from, host); d > 0 {
 		time.AfterFunc(d, func() { t.network.deliver(packet, to) })
 	} else {
 		t.network.deliver(packet, to)
@@ -61,7 +70,7 @@ func (n *Network) deliver(p *memberlist.Packet, to string) {
 	n.mu.Lock()
 	target := n.transports[to]
 	n.mu.Unlock()
-	if target == nil {
+	if target == nil || over(target.backlog.gone) {
 		return
 	}
 	p.Timestamp = time.Now()
@@ -78,28 +87,14 @@ func (t *Transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 func (t *Transport) DialTimeout(to string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	if err := t.network.await(ctx, hostOf(t.address), hostOf(to)); err != nil {
-		return nil, err
-	}
-	t.network.mu.Lock()
-	target := t.network.transports[to]
-	t.network.mu.Unlock()
-	if target == nil {
-		return nil, ErrRefused
-	}
-	return t.network.connect(ctx, hostOf(t.address), to, target.backlog)
+	return t.network.dial(ctx, t.backlog.gone, hostOf(t.address), to)
 }
 
 // StreamCh implements memberlist.Transport.
-func (t *Transport) StreamCh() <-chan net.Conn { return t.conns }
+func (t *Transport) StreamCh() <-chan net.Conn { return t.backlog.conns }
 
 // Shutdown implements memberlist.Transport.
 func (t *Transport) Shutdown() error {
-	t.network.mu.Lock()
-	if t.network.transports[t.address] == t {
-		delete(t.network.transports, t.address)
-	}
-	t.network.mu.Unlock()
-	t.close()
+	t.network.unlisten(t.address, t.backlog)
 	return nil
 }
