@@ -133,7 +133,7 @@ func (b *batch) ask(peer *rpc.Client, hop uint8, parts []part) map[string][]part
 		reply, err := peer.Decide(ctx, req)
 		cancel()
 		if err != nil {
-			b.config.Log.Warn("owner could not be asked", "error", err)
+			b.config.Log.Warn("owner could not be asked", "peer", peer.Peer(), "error", err)
 			b.fallBack(chunk, reasonOf(err))
 			continue
 		}

@@ -103,7 +103,7 @@ func (c *Client) decide(ctx context.Context, req *DecideRequest) (*DecideReply, 
 // so many results, or wantStatus.
 func (c *Client) exchange(ctx context.Context, want int, request func(*encoder, uint64)) (answer, *Error) {
 	if ctx.Err() != nil {
-		return answer{}, ended(ctx, c.name(), false)
+		return answer{}, ended(ctx, c.Peer(), false)
 	}
 	call := c.calls.Get().(*call)
 	got, err := c.await(ctx, call, want, request)
@@ -135,7 +135,7 @@ func (c *Client) await(ctx context.Context, call *call, want int, request func(*
 		case <-ctx.Done():
 		}
 		if l.abandon(call) {
-			return answer{}, ended(ctx, c.name(), true)
+			return answer{}, ended(ctx, c.Peer(), true)
 		}
 		<-call.done
 		return call.answer, call.err
@@ -155,7 +155,7 @@ func (c *Client) connect(ctx context.Context) (*link, *Error) {
 	case <-a.done:
 		return a.link, a.err
 	case <-ctx.Done():
-		return nil, ended(ctx, c.name(), false)
+		return nil, ended(ctx, c.Peer(), false)
 	}
 }
 
@@ -298,8 +298,9 @@ func (c *Client) closedError() *Error {
 	return c.error(CodeUnavailable, "client is closed", net.ErrClosed)
 }
 
-// name is how errors call the peer.
-func (c *Client) name() string {
+// Peer returns what errors and logs call the node that is called: its name, or
+// its address if none was given.
+func (c *Client) Peer() string {
 	if c.peer.Name != "" {
 		return c.peer.Name
 	}
@@ -307,5 +308,5 @@ func (c *Client) name() string {
 }
 
 func (c *Client) error(code Code, text string, err error) *Error {
-	return &Error{Code: code, Text: text, Peer: c.name(), Err: err}
+	return &Error{Code: code, Text: text, Peer: c.Peer(), Err: err}
 }

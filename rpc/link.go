@@ -188,7 +188,7 @@ func (l *link) receive(d *decoder) error {
 		failure = &Error{Code: CodeInvalid, Text: "bad frame", Err: err}
 	}
 	if failure != nil {
-		failure.Peer, failure.Sent = l.client.name(), true
+		failure.Peer, failure.Sent = l.client.Peer(), true
 	}
 	c.complete(got, failure)
 	return err

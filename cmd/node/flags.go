@@ -125,8 +125,8 @@ func (f *serveFlags) config(stderr io.Writer) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("--policy: %w", err)
 	}
-	for _, w := range warnings {
-		log.Warn("policy", "file", w.File, "line", w.Line, "warning", w.Text)
+	if len(warnings) > 0 {
+		log.Warn("weir policy check warns of this policy", "file", f.Policy, "warnings", len(warnings), "first", warnings[0].Text)
 	}
 	return Config{
 		Name:           f.Name,
