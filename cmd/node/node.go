@@ -172,8 +172,15 @@ func (n *Node) Close(ctx context.Context) error {
 	// Others go on asking here until they have heard. They are told whom to
 	// ask instead, so nothing is lost meanwhile.
 	wait(ctx, leaveHeard)
-	err := n.ring.Leave(ctx)
-	return errors.Join(err, n.stop(ctx))
+	if err := n.ring.Leave(ctx); err != nil {
+		// As when all stop at once: there is nobody left to hear it.
+		n.config.Log.Warn("the others may take this node for dead", "error", err)
+	}
+	err := n.stop(ctx)
+	if ctx.Err() != nil {
+		err = errors.Join(fmt.Errorf("leaving was cut off: %w", ctx.Err()), err)
+	}
+	return err
 }
 
 // leaveHeard is how long gossip takes, with room, to tell everybody that a

@@ -193,8 +193,10 @@ func TestThreeProcesses(t *testing.T) {
 			}
 			for node, d := range daemons {
 				if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-					t.Fatal(err)
+					t.Fatalf("node %d: %v", node, err)
 				}
+			}
+			for node, d := range daemons { // all at once: nobody is left to say goodbye to
 				if status := d.wait(); status != exitOK {
 					t.Errorf("node %d exits with %d after SIGTERM", node, status)
 				}
