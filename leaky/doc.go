@@ -31,8 +31,9 @@
 //
 // [Quota] and [Lockout] keep a count beside their instant. The count lives in
 // the low nine bits and the instant is a multiple of 512 ns, which divides
-// every whole second: windows of whole seconds are kept exactly, others are
-// rounded up by less than a tick.
+// every whole second. Every reading of the clock is rounded up to a whole tick,
+// and so is a window: on a clock of whole seconds all is exact, and between any
+// two readings a window may end up to 511 ns early.
 //
 // # Why words merge by maximum
 //

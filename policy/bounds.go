@@ -8,10 +8,12 @@ import (
 // every entry of a block mapping, and takes time that is quadratic in entries
 // and in missing values, so they are counted before it runs.
 const (
-	maxSource  = 4 << 20 // bytes
-	maxEntries = 16384   // buckets, routes
-	maxDepth   = 8       // of nesting; a policy needs four
-	maxMissing = 100     // entries without a value
+	// MaxSource is the largest policy file, in bytes.
+	MaxSource = 4 << 20
+
+	maxEntries = 16384 // buckets, routes
+	maxDepth   = 8     // of nesting; a policy needs four
+	maxMissing = 100   // entries without a value
 )
 
 // bounds walks the tokens of a file and finds what must not reach the parser.

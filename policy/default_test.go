@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -178,5 +179,25 @@ func TestDefaultUnusedBuckets(t *testing.T) {
 	}
 	if none != 8 {
 		t.Errorf("%d routes count no bucket, want 8", none)
+	}
+}
+
+// What the comment at its head shows can be copied.
+func TestDefaultExamples(t *testing.T) {
+	head, _, _ := strings.Cut(string(mustDefault(t).Source()), "\nversion: 1\n")
+	example := regexp.MustCompile(`(?m)^# +((?:version|global|buckets|routes|on_unreachable|on_full|client_ip|switches|test_mode):.*?)(?:  +.*)?$`)
+	var lines []string
+	for _, m := range example.FindAllStringSubmatch(head, -1) {
+		lines = append(lines, m[1])
+		if m[1] == "routes:" {
+			lines = append(lines, `  GET /guilds/:guild_id: ["guild:read::guild_id"]`)
+		}
+	}
+	if len(lines) != 10 || !strings.Contains(head, "# routes:\n# "+lines[4]+"\n") {
+		t.Fatalf("the examples are %q", lines)
+	}
+	p, warnings, err := policy.Parse("examples.yaml", []byte(strings.Join(lines, "\n")))
+	if err != nil || len(warnings) != 0 || len(p.Buckets) != 1 || len(p.Routes) != 1 {
+		t.Errorf("%v, %v", err, warnings)
 	}
 }

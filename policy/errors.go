@@ -61,6 +61,18 @@ func (p *problems) sorted() []Problem {
 	return p.list
 }
 
+// shown returns the first problems, and in place of the others one that counts
+// them.
+func (p *problems) shown() []Problem {
+	list := p.sorted()
+	if len(list) <= maxProblems {
+		return list
+	}
+	p.list = list[:maxProblems:maxProblems]
+	p.add(list[maxProblems].Line, "%d more from here on", len(list)-maxProblems)
+	return p.list
+}
+
 // err returns the problems as an error, nil if there are none.
 func (p *problems) err() error {
 	if len(p.list) == 0 {
@@ -74,7 +86,7 @@ func (p *problems) err() error {
 // mostShown is how many bytes of the file a message shows at once.
 const mostShown = 120
 
-// inQuotes shows text of the file in a message, on one line and not too long.
+// inQuotes shows text of a file or a request in a message, on one line and not too long.
 func inQuotes(s string) string {
 	if len(s) > mostShown {
 		return strconv.Quote(strings.ToValidUTF8(s[:mostShown], "")) + "…"
@@ -104,6 +116,9 @@ func oneLine(s string) string {
 // nearest returns the candidate that name was probably meant to be. A bucket
 // written without its placeholders is nearer than one with a slip.
 func nearest(name string, candidates []string) (string, bool) {
+	if len(name) > maxNameBytes {
+		return "", false
+	}
 	best, found := min(3, len(name)/3)+1, ""
 	for _, c := range candidates {
 		d := distance(name, c, best)

@@ -138,7 +138,11 @@ func (r *reader) window(v *yamlValue, what string) (time.Duration, bool) {
 		return 0, false
 	}
 	if v.kind == yamlTyped && plainDigits(v.text) {
-		r.add(v.line, "%s is %s, without a unit; write a duration such as %[2]ss", what, v.shown())
+		such := v.text + "s"
+		if _, err := ParseWindow(such); err != nil {
+			such = "10s"
+		}
+		r.add(v.line, "%s is %s, without a unit; write a duration such as %s", what, v.shown(), such)
 		return 0, false
 	}
 	if !v.scalar() {
@@ -184,10 +188,12 @@ func (r *reader) newRule(limit int64, window time.Duration, of string, line int)
 	return rule, err == nil
 }
 
-// isWord reports whether s is printable, without spaces and of at most 256
-// bytes.
+// maxNameBytes is the longest a bucket's name, a flag or a path segment may be.
+const maxNameBytes = 256
+
+// isWord reports whether s is printable, without spaces and not too long.
 func isWord(s string) bool {
-	if s == "" || len(s) > 256 || !utf8.ValidString(s) {
+	if s == "" || len(s) > maxNameBytes || !utf8.ValidString(s) {
 		return false
 	}
 	return strings.IndexFunc(s, func(c rune) bool { return !unicode.IsPrint(c) || c == ' ' }) < 0

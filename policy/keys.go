@@ -20,8 +20,11 @@ type Keys struct {
 }
 
 // NewKeys returns keys under the secret, over that many partitions. All nodes
-// of a cluster must agree on both.
+// of a cluster must agree on both. It panics if there is no partition.
 func NewKeys(secret [16]byte, partitions int) Keys {
+	if partitions < 1 {
+		panic("policy: keys over no partition")
+	}
 	return Keys{
 		k0:         binary.LittleEndian.Uint64(secret[:8]),
 		k1:         binary.LittleEndian.Uint64(secret[8:]),

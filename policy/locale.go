@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,7 +67,8 @@ func parseAcceptLanguage(value string) []string {
 		weight int // thousandths
 	}
 	if len(value) > maxAcceptLanguage {
-		value = value[:maxAcceptLanguage]
+		// Half an entry would be another one: "fr" instead of "fr;q=0".
+		value = value[:max(0, strings.LastIndexByte(value[:maxAcceptLanguage], ','))]
 	}
 	var entries []entry
 	for part := range strings.SplitSeq(value, ",") {
@@ -98,5 +100,5 @@ func parseWeight(params string) (weight int, ok bool) {
 	if err != nil || !(q >= 0 && q <= 1) {
 		return 0, false
 	}
-	return int(q * 1000), true
+	return int(math.Round(q * 1000)), true
 }

@@ -21,8 +21,9 @@ func Default() (*Policy, error) {
 }
 
 // Parse reads a policy file whole and compiles it. file is its name, for
-// messages only. The returned problems are warnings, by line: the policy works,
-// but says something that its author may not have meant. If the file cannot be
+// messages only. The returned problems are warnings, by line and at most as many
+// as errors: the policy works, but says something that its author may not have
+// meant. If the file cannot be
 // used, the error is an *Errors and there is nothing else.
 func Parse(file string, data []byte) (*Policy, []Problem, error) {
 	r := &reader{
@@ -47,7 +48,7 @@ func Parse(file string, data []byte) (*Policy, []Problem, error) {
 	if err := r.err(); err != nil {
 		return nil, nil, err
 	}
-	return r.policy, r.warnings.sorted(), nil
+	return r.policy, r.warnings.shown(), nil
 }
 
 // shortHash returns the first 16 hex digits of the SHA-256.
@@ -68,8 +69,8 @@ type reader struct {
 
 // isText refuses what the YAML library should not see, or would quietly mend.
 func (r *reader) isText(data []byte) bool {
-	if len(data) > maxSource {
-		r.add(1, "the file has %d bytes; a policy has at most %d", len(data), maxSource)
+	if len(data) > MaxSource {
+		r.add(1, "the file has %d bytes; a policy has at most %d", len(data), MaxSource)
 		return false
 	}
 	for line, rest := 1, data; len(rest) > 0; line++ {

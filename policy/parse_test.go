@@ -40,7 +40,7 @@ routes:   # before the buckets, and in block style
   - 'mail'
   - "items::shop_id"
   OPTIONS /files/*: []
-  HEAD /a:b/%41/:_x9/:
+  HEAD /a:b/@41/:_x9/:
     - :shop_id::item:end
     - writes?dry
 on_unreachable: deny
@@ -115,7 +115,7 @@ func TestParseCompilesEveryField(t *testing.T) {
 			Buckets: []policy.RouteBucket{{Bucket: items}, {Bucket: writes, Condition: "bulk_edit"}}},
 		{Name: "DELETE /", Method: "DELETE", Path: "/", Buckets: []policy.RouteBucket{{Bucket: mail}, {Bucket: items}}},
 		{Name: "OPTIONS /files/*", Method: "OPTIONS", Path: "/files/*"},
-		{Name: "HEAD /a:b/%41/:_x9/", Method: "HEAD", Path: "/a:b/%41/:_x9/", Params: []string{"_x9"},
+		{Name: "HEAD /a:b/@41/:_x9/", Method: "HEAD", Path: "/a:b/@41/:_x9/", Params: []string{"_x9"},
 			Buckets: []policy.RouteBucket{{Bucket: both}, {Bucket: writes, Condition: "dry"}}},
 	}
 	equal("routes", p.Routes, routes)
@@ -134,11 +134,11 @@ func TestParseCompilesEveryField(t *testing.T) {
 		t.Error("the global bucket is found as a declared one")
 	}
 	equal("source", string(p.Source()), custom)
-	equal("hash", p.Hash(), "16a80f861e9661ec")
+	equal("hash", p.Hash(), "ebdaeb259dca7edc")
 
 	want := []string{
 		`shop.yaml:13: route "DELETE /" has no parameter :shop_id for bucket "items::shop_id", which stays unfilled; call a parameter of the path so, or drop it from the bucket's name`,
-		`shop.yaml:16: route "HEAD /a:b/%41/:_x9/" has no parameter :shop_id and :item for bucket ":shop_id::item:end", which stays unfilled; call a parameter of the path so, or drop it from the bucket's name`,
+		`shop.yaml:16: route "HEAD /a:b/@41/:_x9/" has no parameter :shop_id and :item for bucket ":shop_id::item:end", which stays unfilled; call a parameter of the path so, or drop it from the bucket's name`,
 	}
 	got := make([]string, len(warnings))
 	for i, w := range warnings {
@@ -232,6 +232,39 @@ func TestErrorsAreCappedAtTwenty(t *testing.T) {
 	if !errors.As(err, &list) || len(list.Problems) != 20 || list.More != 13 ||
 		list.Problems[4].File != "p.yaml" || list.Problems[4].Line != 7 || "p.yaml:7: "+list.Problems[4].Text != line(4) {
 		t.Errorf("got %+v", list)
+	}
+}
+
+func TestWarningsAreCappedAtTwenty(t *testing.T) {
+	source := "version: 1\nbuckets: {\"a::id\": {limit: 1, window: 1s}}\nroutes:\n"
+	for i := range 33 {
+		source += fmt.Sprintf("  GET /r%d: [\"a::id\"]\n", i)
+	}
+	_, warnings, err := policy.Parse("p.yaml", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(warnings) != 21 || warnings[19].Line != 23 || warnings[20].String() != "p.yaml:24: 13 more from here on" {
+		t.Errorf("33 warnings are shown as %d, the last %v", len(warnings), warnings[len(warnings)-1])
+	}
+}
+
+// What is too long is said so, before time is spent on it.
+func TestPathsAreBounded(t *testing.T) {
+	const says = `the path is too long; write at most 2048 bytes and 64 segments`
+	for _, c := range []struct {
+		path string
+		good bool
+	}{
+		{strings.Repeat("/a", 64), true},
+		{strings.Repeat("/a", 65), false},
+		{strings.Repeat("/"+strings.Repeat("b", 255), 8), true},
+		{strings.Repeat("/"+strings.Repeat("b", 255), 8) + "/", false},
+	} {
+		_, _, err := policy.Parse("p.yaml", []byte("version: 1\nroutes: {\"GET "+c.path+"\": []}\n"))
+		if good := err == nil; good != c.good || !good && !strings.Contains(err.Error(), says) {
+			t.Errorf("%d bytes: %v", len(c.path), err)
+		}
 	}
 }
 

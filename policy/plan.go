@@ -85,7 +85,7 @@ type counted struct {
 func (p *Policy) countedBuckets(req *Request) (counted, *FieldError) {
 	for _, condition := range req.When {
 		if !p.conditions[condition] {
-			return counted{}, fieldErrorf("when", "no route of the policy has the condition %s", quote(condition))
+			return counted{}, fieldErrorf("when", "no route of the policy has the condition %s", inQuotes(condition))
 		}
 	}
 	if req.Route == "" {
@@ -93,7 +93,7 @@ func (p *Policy) countedBuckets(req *Request) (counted, *FieldError) {
 	}
 	route, ok := p.Route(req.Route)
 	if !ok {
-		return counted{}, fieldErrorf("route", "unknown route %s", quote(req.Route))
+		return counted{}, fieldErrorf("route", "unknown route %s", inQuotes(req.Route))
 	}
 	c := counted{
 		route:   route,
@@ -106,7 +106,7 @@ func (p *Policy) countedBuckets(req *Request) (counted, *FieldError) {
 		}
 		for _, name := range rb.Bucket.Placeholders {
 			if _, given := req.Params[name]; !given && route.HasParam(name) {
-				return counted{}, fieldErrorf("params."+name, "missing; the bucket %s of this route is counted for each", quote(rb.Bucket.Name))
+				return counted{}, fieldErrorf("params."+name, "missing; the bucket %s of this route is counted for each", inQuotes(rb.Bucket.Name))
 			}
 		}
 		c.buckets = append(c.buckets, rb.Bucket)
@@ -119,11 +119,11 @@ func (p *Policy) askedBuckets(req *Request) (counted, *FieldError) {
 	for _, name := range req.Buckets {
 		b, ok := p.Bucket(name)
 		if !ok {
-			return counted{}, fieldErrorf("buckets", "unknown bucket %s", quote(name))
+			return counted{}, fieldErrorf("buckets", "unknown bucket %s", inQuotes(name))
 		}
 		for _, placeholder := range b.Placeholders {
 			if _, given := req.Params[placeholder]; !given {
-				return counted{}, fieldErrorf("params."+placeholder, "missing; the bucket %s is counted for each", quote(name))
+				return counted{}, fieldErrorf("params."+placeholder, "missing; the bucket %s is counted for each", inQuotes(name))
 			}
 		}
 		c.buckets = append(c.buckets, b)
@@ -134,8 +134,8 @@ func (p *Policy) askedBuckets(req *Request) (counted, *FieldError) {
 	return c, nil
 }
 
-// globalRule returns the caller's global limit: the highest that its flags
-// allow, or the one that a test asks for.
+// globalRule returns the caller's global limit: that of its flags, the highest
+// if several have one, or the limit that a test asks for.
 func (p *Policy) globalRule(req *Request) (leaky.Rule, *FieldError) {
 	if req.Test != nil && !p.TestMode {
 		return leaky.Rule{}, fieldErrorf("test", "the policy is not in test mode")
@@ -153,10 +153,10 @@ func (p *Policy) globalRule(req *Request) (leaky.Rule, *FieldError) {
 		}
 		return rule, nil
 	}
-	rule := p.Global.Rule
+	rule, flagged := p.Global.Rule, false
 	for _, f := range p.Global.Flags {
-		if f.Rule.Limit() > rule.Limit() && req.Caller.hasFlag(f.Flag) {
-			rule = f.Rule
+		if req.Caller.hasFlag(f.Flag) && (!flagged || f.Rule.Limit() > rule.Limit()) {
+			rule, flagged = f.Rule, true
 		}
 	}
 	return rule, nil

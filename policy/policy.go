@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	"weir/leaky"
@@ -187,12 +188,7 @@ type Route struct {
 
 // HasParam reports whether the route's path has that parameter.
 func (r *Route) HasParam(name string) bool {
-	for _, p := range r.Params {
-		if p == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(r.Params, name)
 }
 
 // RouteBucket is a bucket as one route declares it.

@@ -1,6 +1,10 @@
 package policy
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // Request asks for a decision about one request of the API. The JSON names are
 // those of POST /v1/decide.
@@ -83,12 +87,7 @@ func (c *Caller) hasFlag(flag string) bool {
 	if c.Account == "" || flag == "" {
 		return false
 	}
-	for _, f := range c.Flags {
-		if f == flag {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(c.Flags, flag)
 }
 
 // check reports what is wrong with the request whatever the policy says.
@@ -112,9 +111,15 @@ func (r *Request) check() *FieldError {
 	switch r.Caller.credential() {
 	case CredentialSession, CredentialBot, CredentialBearer, CredentialAdminKey:
 	default:
-		return fieldErrorf("caller.credential", "unknown credential %s; use session, bot, bearer or admin_api_key", quote(*r.Caller.Credential))
+		return fieldErrorf("caller.credential", "unknown credential %s; use session, bot, bearer or admin_api_key", inQuotes(*r.Caller.Credential))
 	}
-	for name, value := range r.Params {
+	for i, name := range r.Buckets {
+		if slices.Contains(r.Buckets[:i], name) {
+			return fieldErrorf("buckets", "the bucket %s twice; a request counts once", inQuotes(name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
+		value := r.Params[name]
 		field := "params." + name
 		if len(name) > maxValue {
 			return fieldErrorf("params", "a name of %d bytes, at most %d", len(name), maxValue)
@@ -134,13 +139,4 @@ func checkValue(field, value string) *FieldError {
 		return fieldErrorf(field, "%d bytes, at most %d", len(value), maxValue)
 	}
 	return nil
-}
-
-// quote shows a caller's text in an error, cut to a length that stays readable.
-func quote(s string) string {
-	const most = 80
-	if len(s) > most {
-		return fmt.Sprintf("%q…", s[:most])
-	}
-	return fmt.Sprintf("%q", s)
 }

@@ -7,8 +7,11 @@ import (
 	"strings"
 )
 
-// maxRouteBuckets bounds the work of one decision.
-const maxRouteBuckets = 16
+const (
+	maxRouteBuckets = 16 // bounds the work of one decision
+	maxPathBytes    = 2048
+	maxSegments     = 64
+)
 
 func (r *reader) routes(v *yamlValue, declared declaredBuckets) {
 	if v == nil || !r.isMapping(v, "routes", `GET /guilds/:guild_id: ["guild:read::guild_id"]`) {
@@ -47,6 +50,9 @@ func parseRoute(name string) (route *Route, shape string, err error) {
 	if !strings.HasPrefix(path, "/") {
 		return nil, "", errors.New("the path does not begin with /; write one space after the method, then a path such as /guilds/:guild_id")
 	}
+	if len(path) > maxPathBytes || strings.Count(path, "/") > maxSegments {
+		return nil, "", fmt.Errorf("the path is too long; write at most %d bytes and %d segments", maxPathBytes, maxSegments)
+	}
 	route = &Route{Name: name, Method: method, Path: path}
 	segments := strings.Split(path[1:], "/")
 	shapes := make([]string, len(segments))
@@ -70,6 +76,12 @@ func parseRoute(name string) (route *Route, shape string, err error) {
 			return nil, "", errors.New("an empty segment; write one / between segments")
 		case strings.Contains(segment, "*"):
 			return nil, "", fmt.Errorf("a * in %s; it can only be the whole last segment, as in /dl/*", inQuotes(segment))
+		case segment == "." || segment == "..":
+			return nil, "", fmt.Errorf("the segment %s, which no request has; write the path that it leads to", inQuotes(segment))
+		case strings.ContainsAny(segment, "{}"):
+			return nil, "", fmt.Errorf("a brace in %s; write a parameter with a colon, such as :guild_id", inQuotes(segment))
+		case strings.Contains(segment, "%"):
+			return nil, "", fmt.Errorf("a %% in %s; write the character itself, for paths are matched decoded", inQuotes(segment))
 		case !isWord(segment) || strings.ContainsAny(segment, "?#"):
 			return nil, "", fmt.Errorf("malformed segment %s; write up to 256 bytes of printable characters without spaces, ? and #", inQuotes(segment))
 		}

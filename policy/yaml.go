@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
@@ -66,7 +67,7 @@ func (v *yamlValue) shown() string {
 func readYAML(p *problems, source string) *yamlValue {
 	tokens := lexer.Tokenize(source)
 	if bad := tokens.InvalidToken(); bad != nil {
-		p.add(lineOf(bad), "%s; mend the YAML", oneLine(bad.Error))
+		addSlip(p, bad, bad.Error)
 		return nil
 	}
 	if b := (&bounds{problems: p}); !b.check(tokens) {
@@ -95,10 +96,39 @@ func addSyntaxError(p *problems, err error) {
 		GetMessage() string
 	}
 	if errors.As(err, &syntax) {
-		p.add(lineOf(syntax.GetToken()), "%s; mend the YAML", oneLine(syntax.GetMessage()))
+		addSlip(p, syntax.GetToken(), syntax.GetMessage())
 		return
 	}
 	p.add(1, "%s; mend the YAML", oneLine(err.Error()))
+}
+
+// addSlip says what the library found at the token, for the usual slips in
+// words of what would be right.
+func addSlip(p *problems, at *token.Token, message string) {
+	says := func(text string) bool { return strings.Contains(message, text) }
+	switch {
+	case says("mapping value is not allowed"):
+		if at != nil && at.Next != nil { // the library names what stands before it
+			at = at.Next
+		}
+		p.add(lineOf(at), "a name with a colon where none can be; indent it like those beside it, and put text that holds a colon in quotes")
+	case says("value is not allowed in this context"):
+		p.add(lineOf(at), "something that belongs nowhere; indent it like what it stands beside")
+	case says("',' or '}' must be specified"):
+		p.add(lineOf(at), "a { that does not go on as one; write {limit: 60, window: 10s}, and put names and text with colons or braces in quotes")
+	case says("',' or ']' must be specified"):
+		p.add(lineOf(at), `a [ that does not go on as one; write a list such as ["guild:read::guild_id", "default"]`)
+	case says("cannot start any token") && says("\t"), says("tab character"):
+		p.add(lineOf(at), "a tab; YAML is indented and spaced with spaces")
+	case says("non-map value is specified"):
+		p.add(lineOf(at), "a line without a value; write a colon and a space behind the name, as in limit: 60")
+	case says("reserved character"), says("directive"):
+		p.add(lineOf(at), "text that begins with a sign of YAML's own; put it in quotes")
+	case says("flow map"), says("flow mapping"), says("invalid key"):
+		p.add(lineOf(at), "a { or [ where it cannot be; write {limit: 60, window: 10s}, with a comma between two fields")
+	default:
+		p.add(lineOf(at), "%s; mend the YAML", oneLine(message))
+	}
 }
 
 func lineOf(t *token.Token) int {

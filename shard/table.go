@@ -8,7 +8,8 @@
 // for it. Since an expired word decides like an absent one, no rebuild can be
 // told from the answers.
 //
-// This table is one map behind one mutex: plainly right, and short.
+// This table is one map behind one mutex: plainly right, and short. Range and a
+// rebuild hold the mutex for one pass over the partition.
 package shard
 
 import (
@@ -26,6 +27,7 @@ type Table struct {
 	mu        sync.Mutex
 	words     map[uint64]leaky.Word
 	rebuildAt int // words at which an insertion rebuilds first
+	room      int // the most words since the map was made; it never shrinks
 }
 
 // NewTable returns an empty table.
@@ -69,10 +71,14 @@ func (t *Table) Lower(c leaky.Check, now int64) {
 	}
 }
 
-// Merge joins a copy of a bucket's word with what the table holds.
+// Merge joins a copy of a bucket's word with what the table holds. A word that
+// is expired says nothing and is not kept.
 func (t *Table) Merge(fingerprint uint64, word leaky.Word, now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if leaky.Expired(word, now) {
+		return
+	}
 	if have := t.words[fingerprint]; leaky.Merge(have, word) != have {
 		t.put(fingerprint, word, now)
 	}
@@ -112,6 +118,7 @@ func (t *Table) put(fingerprint uint64, word leaky.Word, now int64) {
 		}
 	}
 	t.words[fingerprint] = word
+	t.room = max(t.room, len(t.words))
 }
 
 // rebuild costs one pass over the table. Setting the next one at twice what
@@ -124,7 +131,7 @@ func (t *Table) rebuild(now int64) {
 		}
 	}
 	t.rebuildAt = max(smallest, 2*live)
-	if live == len(t.words) {
+	if live == len(t.words) && t.room <= t.rebuildAt {
 		return
 	}
 	words := make(map[uint64]leaky.Word, live)
@@ -133,5 +140,5 @@ func (t *Table) rebuild(now int64) {
 			words[fingerprint] = word
 		}
 	}
-	t.words = words
+	t.words, t.room = words, live
 }

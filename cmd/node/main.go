@@ -127,14 +127,21 @@ func stop(node *Node, flags serveFlags, signals <-chan os.Signal, log *slog.Logg
 	return exitOK
 }
 
+// loadPolicy returns the policy of the file, or the embedded one if file is
+// empty, with what it warns of.
 func loadPolicy(file string) (*policy.Policy, []policy.Problem, error) {
 	if file == "" {
 		p, err := policy.Default()
 		return p, nil, err
 	}
-	data, err := os.ReadFile(file)
+	f, err := os.Open(file)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("the policy cannot be read: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, policy.MaxSource+1)) // a device has no end
+	if err != nil {
+		return nil, nil, fmt.Errorf("the policy cannot be read: %w", err)
 	}
 	return policy.Parse(file, data)
 }

@@ -16,7 +16,7 @@ func checkPolicy(file string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, err)
 		return exitUsage
 	}
-	fmt.Fprintf(stdout, "%s: good: %d buckets, %d routes, hash %s\n", file, len(p.Buckets), len(p.Routes), p.Hash())
+	fmt.Fprintf(stdout, "%s: good: buckets %d, routes %d, hash %s\n", file, len(p.Buckets), len(p.Routes), p.Hash())
 	return exitOK
 }
 

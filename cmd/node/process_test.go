@@ -343,7 +343,7 @@ func TestPolicyCommands(t *testing.T) {
 			t.Errorf("%v: says %.200q, want %q", args, got, stderr)
 		}
 	}
-	check(exitOK, good+": good: 1 buckets, 1 routes, hash ", "", "policy", "check", good)
+	check(exitOK, good+": good: buckets 1, routes 1, hash ", "", "policy", "check", good)
 	check(exitUsage, "", bad+":5: ", "policy", "check", bad)
 	check(exitUsage, "", "missing.yaml", "policy", "check", filepath.Join(dir, "missing.yaml"))
 	check(exitOK, text, "", "policy", "show", "--policy", good)
