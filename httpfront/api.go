@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -56,7 +57,7 @@ func (f *Front) serveAPI(routes router, ctx *fasthttp.RequestCtx) {
 	if p != nil {
 		a = p.answer()
 	} else {
-		a = endpoint.handle(&request{
+		a = f.handle(endpoint, &request{
 			context:         context.Background(), // fasthttp does not tell of a caller who leaves
 			contentType:     string(ctx.Request.Header.ContentType()),
 			contentEncoding: string(ctx.Request.Header.ContentEncoding()),
@@ -68,6 +69,18 @@ func (f *Front) serveAPI(routes router, ctx *fasthttp.RequestCtx) {
 	if misframed != nil || f.draining.Load() {
 		ctx.SetConnectionClose()
 	}
+}
+
+// handle calls the endpoint's handler. A panic there, which only a fault of weir
+// itself can cause, is the end of one request, not of the node.
+func (f *Front) handle(e endpoint, r *request) (a answer) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			f.log.Error("a handler panicked", "endpoint", e.path, "stack", string(debug.Stack()))
+			a = (&problem{status: http.StatusInternalServerError, detail: "a fault of this node"}).answer()
+		}
+	}()
+	return e.handle(r)
 }
 
 // framingProblem returns what is wrong if a request says both ways how long its

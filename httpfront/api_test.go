@@ -145,3 +145,16 @@ func TestRequestThatTakesTooLong(t *testing.T) {
 		t.Error("the connection goes on")
 	}
 }
+
+// A fault of our own ends one request, with a problem, and not the node.
+func TestHandlerThatPanics(t *testing.T) {
+	n := newFront(t, setup{rules: "version: 1"})
+	a := n.front.handle(endpoint{path: "/x", handle: func(*request) answer { panic("a fault") }}, &request{})
+	const want = `{"type":"about:blank","title":"Internal Server Error","status":500,"detail":"a fault of this node"}`
+	if a.status != 500 || a.contentType != "application/problem+json" || string(a.body) != want {
+		t.Errorf("%+v", a)
+	}
+	if says := n.log.String(); !strings.Contains(says, "a handler panicked") || !strings.Contains(says, "endpoint=/x") {
+		t.Errorf("the log says %q", says)
+	}
+}

@@ -121,3 +121,15 @@ func TestClusterOfNobody(t *testing.T) {
 	same(t, "owned", m.Owned, 0)
 	same(t, "backed", m.Backed, 0)
 }
+
+// The epoch has its sixteen digits also where the first of them are zeros.
+func TestEpochWithLeadingZeros(t *testing.T) {
+	m := member("n1", ring.Active)
+	for ring.NewView([]ring.Member{m}).Epoch()>>60 != 0 {
+		m.Boot++
+	}
+	got := start(t, setup{rules: oneBucket, members: []ring.Member{m}}).describe().Epoch
+	if len(got) != 16 || got[0] != '0' {
+		t.Errorf("epoch %s", got)
+	}
+}

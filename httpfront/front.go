@@ -26,7 +26,7 @@ type Config struct {
 	Label   string             // the cluster's name
 	Self    func() ring.Member // this node, as it tells the others
 	Now     func() time.Time   // wall clock of X-RateLimit-Reset; default time.Now
-	Log     *slog.Logger
+	Log     *slog.Logger       // default: none
 
 	MaxConnections int // of the API listener; more are told to come back; default 16384
 }
@@ -71,6 +71,9 @@ func New(config Config) (*Front, error) {
 		log:     config.Log,
 		texts:   texts,
 		maxConn: config.MaxConnections,
+	}
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
 	}
 	if f.now == nil {
 		f.now = time.Now

@@ -2,28 +2,27 @@ package leaky
 
 import "time"
 
-// A counting word holds an instant that is a multiple of tick in its high
-// bits, and a count of 1 to MaxCount in its low ones. The word as a whole is
-// later than its instant, so Expired, which compares the whole, never drops a
-// word that still counts.
-const (
-	countBits = 9
-	tick      = 1 << countBits // ns
-	countMask = tick - 1
-)
+// A counting word is an instant in whole ticks, plus a count of 1 to MaxCount.
+// As a whole it is later than its instant, so Expired, which compares the whole,
+// never drops a word that still counts.
+const tick = 1000 // ns: a microsecond
+
+// instant and count take a counting word apart.
+func instant(w Word) int64 { return int64(w) - count(w) }
+func count(w Word) int64   { return int64(w) % tick }
 
 // ceilTick rounds an instant or a length up to whole ticks.
-func ceilTick(ns int64) int64 { return (ns + countMask) &^ countMask }
+func ceilTick(ns int64) int64 { return (ns + tick - 1) / tick * tick }
 
 // counted returns what a counting word says at now: how many units are spent
 // and for how many nanoseconds from the tick of now they still count.
-func (r Rule) counted(w Word, now int64) (count, left int64) {
-	left = int64(w)&^countMask - ceilTick(now)
+func (r Rule) counted(w Word, now int64) (spent, left int64) {
+	left = instant(w) - ceilTick(now)
 	if left <= 0 {
 		return 0, 0
 	}
 	// A word of a clock that is ahead holds for no longer than a fresh one.
-	return min(int64(w)&countMask, r.limit), min(left, ceilTick(r.window))
+	return min(count(w), r.limit), min(left, ceilTick(r.window))
 }
 
 // until returns the instant, in whole ticks, at which a window opened now ends.
@@ -34,40 +33,40 @@ func (r Rule) takeQuota(w Word, now, cost int64) (Word, Result) {
 	if !res.Allowed || cost == 0 {
 		return w, res
 	}
-	count, left := r.counted(w, now)
-	expiry := int64(w) &^ countMask
+	spent, left := r.counted(w, now)
+	expiry := instant(w)
 	if left == 0 {
 		expiry = r.until(now)
 		res.ResetAfter = time.Duration(expiry - ceilTick(now))
 	}
 	res.Remaining -= cost
-	return Word(expiry | (count + cost)), res
+	return Word(expiry + spent + cost), res
 }
 
 func (r Rule) takeLockout(w Word, now, cost int64) (Word, Result) {
-	res := r.lookCount(w, now, min(cost, r.limit))
+	res := r.lookCount(w, now, cost)
 	if cost <= 0 {
 		return w, res
 	}
-	count, _ := r.counted(w, now)
-	count = min(count+min(cost, r.limit), r.limit)
+	spent, _ := r.counted(w, now)
+	spent = min(spent+min(cost, r.limit), r.limit)
 	// The instant never falls, even if the clock reads earlier than it did.
-	expiry := max(r.until(now), int64(w)&^countMask)
+	expiry := max(r.until(now), instant(w))
 	left := min(expiry-ceilTick(now), ceilTick(r.window))
-	res.Remaining = r.limit - count
+	res.Remaining = r.limit - spent
 	res.ResetAfter = time.Duration(left)
 	if !res.Allowed {
 		res.RetryAfter = res.ResetAfter
 	}
 	// A limit lowered meanwhile cuts the count, but must not lower the word.
-	return max(w, Word(expiry|count)), res
+	return max(w, Word(expiry+spent)), res
 }
 
 // lookCount serves both counting kinds: a quota refuses what does not fit into
 // the rest of its limit, a lockout refuses once the rest is nothing.
 func (r Rule) lookCount(w Word, now, cost int64) Result {
-	count, left := r.counted(w, now)
-	res := Result{Remaining: r.limit - count, ResetAfter: time.Duration(left)}
+	spent, left := r.counted(w, now)
+	res := Result{Remaining: r.limit - spent, ResetAfter: time.Duration(left)}
 	need := cost
 	if r.kind == Lockout {
 		need = min(cost, 1)
@@ -84,9 +83,12 @@ func (r Rule) lookCount(w Word, now, cost int64) Result {
 }
 
 func (r Rule) lowerCount(w Word, now, units int64) Word {
-	count, left := r.counted(w, now)
-	if left == 0 || units >= count {
+	spent, left := r.counted(w, now)
+	switch {
+	case left == 0 || units >= spent:
 		return 0
+	case units == 0: // a limit that was cut must not cut the word
+		return w
 	}
-	return Word(int64(w)&^countMask | (count - units))
+	return Word(instant(w) + spent - units)
 }

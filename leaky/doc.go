@@ -30,10 +30,9 @@
 // nothing.
 //
 // [Quota] and [Lockout] keep a count beside their instant. The count lives in
-// the low nine bits and the instant is a multiple of 512 ns, which divides
-// every whole second. Every reading of the clock is rounded up to a whole tick,
-// and so is a window: on a clock of whole seconds all is exact, and between any
-// two readings a window may end up to 511 ns early.
+// the last three digits, and the instant is in whole microseconds: these kinds
+// read every clock and every window rounded up to one, and are exact by that.
+// By a finer clock a window may so end less than a microsecond early.
 //
 // # Why words merge by maximum
 //

@@ -98,13 +98,6 @@ func TestBucketEqualsExactArithmetic(t *testing.T) {
 			}
 			now = max(now+d, 1)
 			c := cost.Draw(t, "cost")
-			if rapid.Bool().Draw(t, "look") {
-				before := word
-				rule.Look(word, now, c)
-				if word != before {
-					t.Fatalf("a look wrote %d over %d", word, before)
-				}
-			}
 			next, got := rule.Take(word, now, c)
 			if next < word {
 				t.Fatalf("take lowered the word from %d to %d", word, next)

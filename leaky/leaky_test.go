@@ -36,10 +36,10 @@ func TestNewRuleBounds(t *testing.T) {
 		{leaky.Bucket, 1, -time.Second, leaky.ErrWindow},
 		{leaky.Bucket, 1, time.Millisecond - 1, leaky.ErrWindow},
 		{leaky.Bucket, 1, 366*day + 1, leaky.ErrWindow},
-		{leaky.Quota, 511, time.Minute, nil},
-		{leaky.Quota, 512, time.Minute, leaky.ErrLimit},
-		{leaky.Lockout, 511, time.Millisecond, nil},
-		{leaky.Lockout, 512, time.Minute, leaky.ErrLimit},
+		{leaky.Quota, 999, time.Minute, nil},
+		{leaky.Quota, 1000, time.Minute, leaky.ErrLimit},
+		{leaky.Lockout, 999, time.Millisecond, nil},
+		{leaky.Lockout, 1000, time.Minute, leaky.ErrLimit},
 		{leaky.Kind(9), 1, time.Second, leaky.ErrKind},
 	} {
 		r, err := leaky.NewRule(c.kind, c.limit, c.window)
@@ -191,7 +191,7 @@ func TestQuota(t *testing.T) {
 		{time.Minute, 1, leaky.Result{Allowed: true, Remaining: 1, ResetAfter: 4 * time.Minute}},
 		{2 * time.Minute, 2, leaky.Result{Remaining: 1, RetryAfter: 3 * time.Minute, ResetAfter: 3 * time.Minute}},
 		{2 * time.Minute, 1, leaky.Result{Allowed: true, ResetAfter: 3 * time.Minute}},
-		{5*time.Minute - 512, 1, leaky.Result{RetryAfter: 512, ResetAfter: 512}}, // one tick early
+		{5*time.Minute - time.Microsecond, 1, leaky.Result{RetryAfter: time.Microsecond, ResetAfter: time.Microsecond}},
 		{5 * time.Minute, 1, leaky.Result{Allowed: true, Remaining: 2, ResetAfter: 5 * time.Minute}},
 	}
 	for i, s := range steps {

@@ -39,7 +39,7 @@ const (
 	MinWindow   = time.Millisecond
 	MaxWindow   = 366 * 24 * time.Hour
 	MaxLimit    = 1_000_000_000    // units of a bucket
-	MaxCount    = countMask        // units of a quota, failures of a lockout
+	MaxCount    = tick - 1         // units of a quota, failures of a lockout
 	MinInterval = time.Microsecond // shortest time in which one unit may drain
 )
 

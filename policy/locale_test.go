@@ -13,6 +13,7 @@ func TestChooseLocale(t *testing.T) {
 		{"pt-BR", "de", "pt-BR"},
 		{"PT-br", "de", "pt-BR"},
 		{"pt", "de", "de"},
+		{"en-US", "de", "en-US"}, // the default is a choice like any other
 		{"tlh", "", "en-US"},
 		{"", "pt-BR,pt;q=0.8", "pt-BR"},
 		{"", "pt", "pt-BR"},
@@ -32,6 +33,12 @@ func TestChooseLocale(t *testing.T) {
 		{"", "xx, de;q=0.1", "de"},
 		{"", "de;q=0.5, fr;q=0.9", "fr"},
 		{"", "de;q=0.5, fr;q=0.5", "de"},
+		{"", "en-US,de", "en-US"},
+		{"", "de,en-US", "de"},
+		{"", "en-US;q=0.5,de", "de"},
+		{"", "de;q=1, fr", "de"},
+		{"", "fr, de;q=1", "fr"},
+		{"", "fr;q=0.999, de", "de"},
 		{"", "fr;q=0, de;q=0.001", "de"},
 		{"", "fr;q=0", "en-US"},
 		{"", "fr;q=x, de;q=0.2", "de"},
@@ -48,6 +55,27 @@ func TestChooseLocale(t *testing.T) {
 	} {
 		if got := policy.ChooseLocale(c.account, c.accept); got != c.want {
 			t.Errorf("account %q, accept %.40q: %s, want %s", c.account, c.accept, got, c.want)
+		}
+	}
+}
+
+// Only the first 1024 bytes are read. An entry that reaches beyond them is left
+// out whole, since its beginning may say the opposite of it.
+func TestLongAcceptLanguage(t *testing.T) {
+	filler := strings.Repeat("xx,", 340) // 1020 bytes
+	for _, c := range []struct{ name, accept, want string }{
+		{"cut before the weight", filler + "  fr;q=0", "en-US"},
+		{"cut inside the weight", filler + "fr;q=0.0", "en-US"},
+		{"cut inside the code", filler + "xx,fr;q=0", "en-US"},
+		{"cut before the weight, then another", filler + "  fr;q=0,de", "en-US"},
+		{"one entry", "fr" + strings.Repeat(" ", 1022) + ";q=0", "en-US"},
+		{"read before the cut", "de;q=0.5," + filler + "fr,fr", "de"},
+		{"1024 bytes", filler + "  fr", "fr"},
+		{"1025 bytes", filler + "   fr", "en-US"},
+		{"last comma is byte 1024", filler + " fr,de", "fr"},
+	} {
+		if got := policy.ChooseLocale("", c.accept); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
 }

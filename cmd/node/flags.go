@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/alecthomas/kong"
 
@@ -112,11 +113,11 @@ func (f *serveFlags) config(stderr io.Writer) (Config, error) {
 			return Config{}, fmt.Errorf("--%s: %s is below %s", d.flag, d.value, d.least)
 		}
 	}
-	if f.Cluster == "" || len(f.Cluster) > 255 {
-		return Config{}, fmt.Errorf("--cluster: a label of 1 to 255 bytes is wanted")
+	if f.Cluster == "" || !printable(f.Cluster) {
+		return Config{}, fmt.Errorf("--cluster: a label of 1 to %d printable bytes is wanted", ring.MaxName)
 	}
-	if len(f.Name) > ring.MaxName {
-		return Config{}, fmt.Errorf("--name: %d bytes, at most %d", len(f.Name), ring.MaxName)
+	if !printable(f.Name) {
+		return Config{}, fmt.Errorf("--name: at most %d printable bytes are wanted", ring.MaxName)
 	}
 	if err := ring.CheckSeeds(f.Join); err != nil {
 		return Config{}, fmt.Errorf("--join: %w", err)
@@ -144,6 +145,12 @@ func (f *serveFlags) config(stderr io.Writer) (Config, error) {
 		Version:        versionText(),
 		Log:            log,
 	}, nil
+}
+
+// printable reports whether a name can be shown in logs and answers, and told by
+// gossip. The flags' parser has made it UTF-8.
+func printable(name string) bool {
+	return len(name) <= ring.MaxName && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 func unspecified(host string) bool {

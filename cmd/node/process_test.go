@@ -241,6 +241,7 @@ func TestBadStarts(t *testing.T) {
 		{"bad policy", nil, append(append([]string{}, ports...), "--policy", bad), bad + ":3"},
 		{"long label", nil, append(append([]string{}, ports...), "--cluster", strings.Repeat("x", 300)), "--cluster"},
 		{"long name", nil, append(append([]string{}, ports...), "--name", strings.Repeat("x", 300)), "--name"},
+		{"unprintable name", nil, append(append([]string{}, ports...), "--name", "a\nb"), "--name"},
 		{"bad seed", nil, append(append([]string{}, ports...), "--join", "nowhere"), "--join"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
