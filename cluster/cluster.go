@@ -19,6 +19,7 @@ import (
 type Membership interface {
 	View() *ring.View
 	Changed() <-chan struct{} // receives after View has changed
+	Doubt(name string)        // what the View says of this member is out of date
 }
 
 // Config says who this node is and whom it works with.

@@ -45,8 +45,8 @@ type batch struct {
 }
 
 // Decide decides the sequences, each to its first refusal, and returns one
-// outcome for each. It takes at most two forward timeouts for each stage that
-// the longest sequence has.
+// outcome for each. Each stage takes at most two forward timeouts, for every
+// [rpc.MaxChecks] checks that it asks of one owner.
 func (c *Cluster) Decide(ctx context.Context, sequences []Sequence, opts Options) []Outcome {
 	b := &batch{Cluster: c, ctx: ctx, opts: opts, outcomes: make([]Outcome, len(sequences))}
 	stages := 0
@@ -101,19 +101,26 @@ func (b *batch) round(parts []part) {
 
 // forward asks a peer, and whom it names for parts that it does not own.
 func (b *batch) forward(peer *rpc.Client, parts []part) {
+	var calls sync.WaitGroup
 	for name, parts := range b.ask(peer, 0, parts) {
-		// The View may have moved on since the round began.
-		r := b.routes.Load()
-		owner, ok := r.index(name)
-		switch {
-		case !ok:
+		calls.Go(func() { b.redirect(name, parts) })
+	}
+	calls.Wait()
+}
+
+// redirect asks the owner that a peer has named, and nobody after it.
+func (b *batch) redirect(name string, parts []part) {
+	// The View may have moved on since the round began.
+	r := b.routes.Load()
+	owner, ok := r.index(name)
+	switch {
+	case !ok:
+		b.fallBack(parts, ReasonNotOwner)
+	case owner == here:
+		b.decideParts(parts)
+	default:
+		for _, parts := range b.ask(r.clients[owner], 1, parts) {
 			b.fallBack(parts, ReasonNotOwner)
-		case owner == here:
-			b.decideParts(parts)
-		default:
-			for _, parts := range b.ask(r.clients[owner], 1, parts) {
-				b.fallBack(parts, ReasonNotOwner)
-			}
 		}
 	}
 }
@@ -123,6 +130,7 @@ func (b *batch) forward(peer *rpc.Client, parts []part) {
 func (b *batch) ask(peer *rpc.Client, hop uint8, parts []part) map[string][]part {
 	var moved map[string][]part
 	for len(parts) > 0 {
+		unasked := parts
 		var chunk []part
 		chunk, parts = cut(parts)
 		req := &rpc.DecideRequest{Hop: hop, Peek: b.opts.Peek, Sequences: make([][]leaky.Check, len(chunk))}
@@ -134,8 +142,11 @@ func (b *batch) ask(peer *rpc.Client, hop uint8, parts []part) map[string][]part
 		cancel()
 		if err != nil {
 			b.config.Log.Warn("owner could not be asked", "peer", peer.Peer(), "error", err)
-			b.fallBack(chunk, reasonOf(err))
-			continue
+			if rpc.CodeOf(err) == rpc.CodeWrongPeer {
+				b.config.Members.Doubt(peer.Peer())
+			}
+			b.fallBack(unasked, reasonOf(err)) // the rest would fare no better
+			return moved
 		}
 		for i, p := range chunk {
 			switch out := reply.Outcomes[i]; {

@@ -66,10 +66,13 @@ func view(text string) *ring.View {
 type dictated struct {
 	view    atomic.Pointer[ring.View]
 	changed chan struct{}
+	doubted atomic.Pointer[string]
 }
 
 func (d *dictated) View() *ring.View         { return d.view.Load() }
 func (d *dictated) Changed() <-chan struct{} { return d.changed }
+
+func (d *dictated) Doubt(name string) { d.doubted.Store(&name) }
 
 func (d *dictated) set(v *ring.View) {
 	d.view.Store(v)

@@ -47,6 +47,7 @@ type told struct{ view *ring.View }
 
 func (m told) View() *ring.View         { return m.view }
 func (m told) Changed() <-chan struct{} { return nil }
+func (m told) Doubt(string)             {}
 
 // member is a node as views hold it. Nobody listens at its addresses.
 func member(name string, state ring.State) ring.Member {

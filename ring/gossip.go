@@ -19,7 +19,9 @@ type gossip struct{ list *memberlist.Memberlist }
 type gossipEvents interface {
 	metadata() []byte
 	heard(name, address string, metadata []byte)
-	lost(name string)
+	// lost tells that a member is not alive any more; left, that it said so
+	// itself.
+	lost(name string, left bool)
 	// vet returns why a member must not be taken in, or nil. joining is true
 	// for the members of a cluster that this node or a peer is about to join.
 	vet(name, address string, metadata []byte, alive, joining bool) error
@@ -156,7 +158,9 @@ func (d delegate) NotifyJoin(n *memberlist.Node) { d.events.heard(n.Name, addres
 func (d delegate) NotifyUpdate(n *memberlist.Node) { d.events.heard(n.Name, addressOf(n), n.Meta) }
 
 // NotifyLeave implements memberlist.EventDelegate.
-func (d delegate) NotifyLeave(n *memberlist.Node) { d.events.lost(n.Name) }
+func (d delegate) NotifyLeave(n *memberlist.Node) {
+	d.events.lost(n.Name, n.State == memberlist.StateLeft)
+}
 
 // NotifyConflict implements memberlist.ConflictDelegate.
 func (d delegate) NotifyConflict(existing, other *memberlist.Node) {

@@ -37,7 +37,7 @@ func (r *Ring) Join(ctx context.Context) error {
 			// Its owner may be dying.
 		case refusal != nil:
 			return refusal
-		case reached > 0 || alone:
+		case reached > 0 && r.roster.len() > 0 || alone: // a seed may be this node itself
 			r.workers.Go(r.rejoin)
 			return nil
 		case waited >= r.config.JoinTimeout:
@@ -54,9 +54,20 @@ func (r *Ring) Join(ctx context.Context) error {
 // rejoin looks for ever for seeds and members that this node does not see:
 // gossip by itself never heals a split.
 func (r *Ring) rejoin() {
-	for pause(r.leaving, rejoinLeast+rand.N(rejoinMost-rejoinLeast)) {
-		r.roster.forget(time.Now())
-		_, _, err := r.tryMissing(r.leaving)
+	for {
+		var err error
+		select {
+		case <-r.leaving.Done():
+			return
+		case address := <-r.doubts:
+			err = r.gossip.join(address)
+			if !pause(r.leaving, joinPause) { // whatever number of calls are in doubt
+				return
+			}
+		case <-time.After(rejoinLeast + rand.N(rejoinMost-rejoinLeast)):
+			r.roster.forget(time.Now())
+			_, _, err = r.tryMissing(r.leaving)
+		}
 		if r.refused(err); err != nil { // vet has logged a refusal
 			r.config.Log.Debug("a member is missing", "error", err)
 		}

@@ -46,13 +46,14 @@ func encodeMetadata(m Member, format uint32) ([]byte, error) {
 }
 
 // decodeMetadata reads what a member says of itself: everything but its name
-// and gossip address. Of another ring format only the number is read.
-func decodeMetadata(b []byte) (m Member, format uint32, err error) {
+// and gossip address. Of a ring format that is not the own only the number is
+// read.
+func decodeMetadata(b []byte, own uint32) (m Member, format uint32, err error) {
 	if len(b) < fixedMetadata || len(b) > maxMetadata || b[0] != metadataVersion {
 		return Member{}, 0, errMetadata
 	}
 	format = binary.BigEndian.Uint32(b[1:])
-	if format != Format {
+	if format != own {
 		return Member{}, format, nil
 	}
 	m.Boot = binary.BigEndian.Uint64(b[5:])

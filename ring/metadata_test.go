@@ -16,16 +16,16 @@ func TestMetadataBytes(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Fatalf("%q, want %q", got, want)
 	}
-	back, format, err := decodeMetadata(append(got, "more of a later version"...))
+	back, format, err := decodeMetadata(append(got, "more of a later version"...), Format)
 	if err != nil || format != 1 || back != m {
 		t.Fatalf("%+v, %d, %v", back, format, err)
 	}
 	for n := range len(got) {
-		if _, _, err := decodeMetadata(got[:n]); err == nil {
+		if _, _, err := decodeMetadata(got[:n], Format); err == nil {
 			t.Errorf("the first %d bytes of %d are taken", n, len(got))
 		}
 	}
-	if _, format, err := decodeMetadata([]byte("\x01\x00\x00\x00\x09\xff\xff\xff\xff\xff\xff\xff\xff\xff")); err != nil || format != 9 {
+	if _, format, err := decodeMetadata([]byte("\x01\x00\x00\x00\x09\xff\xff\xff\xff\xff\xff\xff\xff\xff"), Format); err != nil || format != 9 {
 		t.Errorf("of another format: %d, %v", format, err)
 	}
 }
@@ -39,7 +39,7 @@ func FuzzDecodeMetadata(f *testing.F) {
 	f.Add([]byte("\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff"))
 	f.Add([]byte(strings.Repeat("\x01", 600)))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, format, err := decodeMetadata(b)
+		m, format, err := decodeMetadata(b, Format)
 		if err != nil || format != Format {
 			return
 		}

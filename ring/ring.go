@@ -7,9 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Config says who this node is and where it finds the others.
@@ -37,6 +40,8 @@ var (
 	ErrNameTaken = errors.New("the name is taken")
 )
 
+var errName = errors.New("no name of a member")
+
 // Ring is this node's part in the membership. It is made by [New], safe for
 // concurrent use, and to be closed.
 type Ring struct {
@@ -56,9 +61,11 @@ type Ring struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	workers  sync.WaitGroup
+	doubts   chan string     // capacity 1: a gossip address whose member is in doubt
 	leaving  context.Context // ends when Leave begins
 	leave    context.CancelFunc
-	closing  sync.Once
+	ending   sync.Mutex // held by Leave and Close: gossip must not be asked to leave once stopped
+	stopped  bool
 }
 
 // New listens for gossip under the node's name. Others may find the node from
@@ -80,6 +87,7 @@ func New(config Config) (*Ring, error) {
 		self:     config.Self,
 		changed:  make(chan struct{}, 1),
 		refusals: make(chan error, 1),
+		doubts:   make(chan string, 1),
 	}
 	if r.look == nil {
 		r.look = net.DefaultResolver.LookupHost
@@ -117,8 +125,8 @@ func (r *Ring) start(transport Transport, bind net.IP, port int) error {
 	if r.self.Name == "" {
 		r.self.Name = net.JoinHostPort(host, strconv.Itoa(port))
 	}
-	if len(r.self.Name) > MaxName {
-		return fmt.Errorf("ring: a name of %d bytes, at most %d", len(r.self.Name), MaxName)
+	if !ValidName(r.self.Name) {
+		return fmt.Errorf("ring: the name %q: 1 to %d printable bytes are wanted", r.self.Name, MaxName)
 	}
 	if err := r.tell(); err != nil {
 		return err
@@ -139,6 +147,13 @@ func (r *Ring) start(transport Transport, bind net.IP, port int) error {
 // MaxName is the longest name of a member, in bytes.
 const MaxName = 255
 
+// ValidName reports whether a member or a cluster can be called so: 1 to MaxName
+// bytes of printable UTF-8.
+func ValidName(name string) bool {
+	return name != "" && len(name) <= MaxName && utf8.ValidString(name) &&
+		!strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) })
+}
+
 // resolve returns the IP and the port of an address.
 func (r *Ring) resolve(address string) (net.IP, int, error) {
 	host, text, err := net.SplitHostPort(address)
@@ -150,6 +165,9 @@ func (r *Ring) resolve(address string) (net.IP, int, error) {
 		return nil, 0, fmt.Errorf("ring: address %q: port %q is no number of 0 to 65535", address, text)
 	}
 	if host == "" {
+		if ip := net.ParseIP(r.config.AdvertiseHost); ip != nil && ip.To4() == nil {
+			return net.IPv6unspecified, int(port), nil
+		}
 		return net.IPv4zero, int(port), nil
 	}
 	if ip := net.ParseIP(host); ip != nil {
@@ -158,8 +176,11 @@ func (r *Ring) resolve(address string) (net.IP, int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
 	ips, err := r.look(ctx, host)
-	if err != nil || len(ips) == 0 {
+	if err != nil {
 		return nil, 0, fmt.Errorf("ring: address %q: %w", address, err)
+	}
+	if len(ips) == 0 || net.ParseIP(ips[0]) == nil {
+		return nil, 0, fmt.Errorf("ring: address %q: the name has no address", address)
 	}
 	return net.ParseIP(ips[0]), int(port), nil
 }
@@ -192,6 +213,17 @@ func (r *Ring) SetState(s State) {
 	r.gossip.announce()
 }
 
+// Doubt says that a member is not what the View says, as when another run of it
+// answers calls: its address is joined again soon, which tells both sides.
+func (r *Ring) Doubt(name string) {
+	if m, ok := r.View().Member(name); ok {
+		select {
+		case r.doubts <- m.Gossip:
+		default:
+		}
+	}
+}
+
 // tell prepares what gossip tells of self.
 func (r *Ring) tell() error {
 	metadata, err := encodeMetadata(r.self, r.config.format)
@@ -206,6 +238,11 @@ func (r *Ring) tell() error {
 // seconds.
 func (r *Ring) Leave(ctx context.Context) error {
 	r.leave()
+	r.ending.Lock()
+	defer r.ending.Unlock()
+	if r.stopped {
+		return nil
+	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("ring: leave: %w", err)
 	}
@@ -220,13 +257,15 @@ func (r *Ring) Leave(ctx context.Context) error {
 // Close ends this node's part in the gossip and waits for all of it but a last
 // probe, which nobody hears. Without Leave before, the others see it die. It may be called again.
 func (r *Ring) Close() error {
-	var err error
-	r.closing.Do(func() {
-		r.cancel()
-		r.workers.Wait()
-		err = r.gossip.stop()
-	})
-	return err
+	r.cancel()
+	r.ending.Lock()
+	defer r.ending.Unlock()
+	if r.stopped {
+		return nil
+	}
+	r.stopped = true
+	r.workers.Wait()
+	return r.gossip.stop()
 }
 
 // settle is how long a change waits for others that come with it.
@@ -278,7 +317,7 @@ type events struct{ *Ring }
 func (e events) metadata() []byte { return *e.told.Load() }
 
 func (e events) heard(name, address string, metadata []byte) {
-	m, format, err := decodeMetadata(metadata)
+	m, format, err := decodeMetadata(metadata, e.config.format)
 	if name == e.ownName() || err != nil || format != e.config.format {
 		return
 	}
@@ -286,14 +325,16 @@ func (e events) heard(name, address string, metadata []byte) {
 	e.roster.alive(m)
 }
 
-func (e events) lost(name string) { e.roster.gone(name, time.Now()) }
+func (e events) lost(name string, left bool) { e.roster.gone(name, left, time.Now()) }
 
 // vet refuses members that this node cannot work with.
 func (e events) vet(name, address string, metadata []byte, alive, joining bool) error {
-	_, format, err := decodeMetadata(metadata)
+	_, format, err := decodeMetadata(metadata, e.config.format)
 	switch {
 	case err != nil && alive:
 		err = fmt.Errorf("%w: %q at %s", err, name, address)
+	case alive && !ValidName(name):
+		err = fmt.Errorf("%w: %q at %s", errName, name, address)
 	case err == nil && format != e.config.format:
 		err = fmt.Errorf("%w: %q at %s has %d, this node has %d", ErrFormat, name, address, format, e.config.format)
 	case joining && alive && name == e.ownName() && address != e.ownAddress():

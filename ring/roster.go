@@ -8,6 +8,10 @@ import (
 // rememberFailed is how long a member that died is shown, and tried to reach.
 const rememberFailed = time.Hour
 
+// maxMembers bounds what strangers can make a node remember, and the time that
+// a View takes to build.
+const maxMembers = 1024
+
 // roster is who is known, as gossip has told so far. Gossip calls it while it
 // holds its own lock, so its methods only copy.
 type roster struct {
@@ -29,21 +33,38 @@ func newRoster() *roster {
 func (r *roster) alive(m Member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if _, known := r.members[m.Name]; !known && len(r.members) >= maxMembers && !r.evict() {
+		return
+	}
 	r.members[m.Name] = m
 	delete(r.failed, m.Name)
 	r.kick()
 }
 
-// gone takes in that a member is not alive any more. One that had said it was
-// leaving is forgotten, another one is remembered as failed.
-func (r *roster) gone(name string, now time.Time) {
+// evict forgets the member that failed the longest ago, and reports whether
+// there was one. It must be called with mu held.
+func (r *roster) evict() bool {
+	oldest := ""
+	for name, since := range r.failed {
+		if oldest == "" || since.Before(r.failed[oldest]) {
+			oldest = name
+		}
+	}
+	delete(r.failed, oldest)
+	delete(r.members, oldest)
+	return oldest != ""
+}
+
+// gone takes in that a member is not alive any more. One that left, or had said
+// that it was leaving, is forgotten, another one is remembered as failed.
+func (r *roster) gone(name string, left bool, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m, known := r.members[name]
 	switch {
 	case !known || m.State == Failed:
 		return
-	case m.State == Leaving:
+	case left || m.State == Leaving:
 		delete(r.members, name)
 	default:
 		m.State = Failed
@@ -75,6 +96,12 @@ func (r *roster) all() []Member {
 		out = append(out, m)
 	}
 	return out
+}
+
+func (r *roster) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.members)
 }
 
 // touch makes a new View due.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -19,8 +20,11 @@ const lookupTimeout = 2 * time.Second
 func CheckSeeds(seeds []string) error {
 	for _, seed := range seeds {
 		host, port, err := net.SplitHostPort(strings.TrimPrefix(seed, dnsPrefix))
-		if err != nil || host == "" || port == "" {
+		if err != nil || host == "" || strings.ContainsAny(host, " \t\n") {
 			return fmt.Errorf("ring: seed %q: host:port or dns+name:port is wanted", seed)
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("ring: seed %q: the port %q is no number of 1 to 65535", seed, port)
 		}
 	}
 	return nil
@@ -46,8 +50,12 @@ func resolveSeeds(ctx context.Context, seeds []string, look lookup) (addresses [
 		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 		ips, lookErr := look(ctx, host)
 		cancel()
-		if lookErr != nil || len(ips) == 0 {
+		switch {
+		case lookErr != nil:
 			err = fmt.Errorf("ring: seed %q: %w", seed, lookErr)
+			continue
+		case len(ips) == 0:
+			err = fmt.Errorf("ring: seed %q: the name has no address", seed)
 			continue
 		}
 		if !all {

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/alecthomas/kong"
 
@@ -79,6 +78,11 @@ func parseFlags(args []string, stdout io.Writer) (command string, line *commandL
 // config checks what no type could and returns the node's configuration.
 func (f *serveFlags) config(stderr io.Writer) (Config, error) {
 	log := newLogger(stderr, f.LogFormat, f.LogLevel)
+	if f.Advertise != "" {
+		if err := checkHost(f.Advertise); err != nil {
+			return Config{}, fmt.Errorf("--advertise: %w", err)
+		}
+	}
 	addresses := []struct{ flag, address string }{
 		{"http", f.HTTP}, {"admin", f.Admin}, {"gossip", f.Gossip}, {"rpc", f.RPC},
 	}
@@ -87,6 +91,9 @@ func (f *serveFlags) config(stderr io.Writer) (Config, error) {
 		host, _, err := net.SplitHostPort(a.address)
 		if err != nil {
 			return Config{}, fmt.Errorf("--%s: %w", a.flag, err)
+		}
+		if strings.Contains(host, "%") {
+			return Config{}, fmt.Errorf("--%s: %s has a zone; use an address without", a.flag, a.address)
 		}
 		if unspecified(host) && f.Advertise == "" {
 			return Config{}, fmt.Errorf("--advertise: required, since --%s %s is not an address that others can reach", a.flag, a.address)
@@ -113,10 +120,13 @@ func (f *serveFlags) config(stderr io.Writer) (Config, error) {
 			return Config{}, fmt.Errorf("--%s: %s is below %s", d.flag, d.value, d.least)
 		}
 	}
-	if f.Cluster == "" || !printable(f.Cluster) {
+	if f.DrainTimeout < f.DrainDelay+time.Second {
+		return Config{}, fmt.Errorf("--drain-timeout: %s leaves no second to stop in after --drain-delay %s", f.DrainTimeout, f.DrainDelay)
+	}
+	if !ring.ValidName(f.Cluster) {
 		return Config{}, fmt.Errorf("--cluster: a label of 1 to %d printable bytes is wanted", ring.MaxName)
 	}
-	if !printable(f.Name) {
+	if f.Name != "" && !ring.ValidName(f.Name) {
 		return Config{}, fmt.Errorf("--name: at most %d printable bytes are wanted", ring.MaxName)
 	}
 	if err := ring.CheckSeeds(f.Join); err != nil {
@@ -147,15 +157,20 @@ func (f *serveFlags) config(stderr io.Writer) (Config, error) {
 	}, nil
 }
 
-// printable reports whether a name can be shown in logs and answers, and told by
-// gossip. The flags' parser has made it UTF-8.
-func printable(name string) bool {
-	return len(name) <= ring.MaxName && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
-}
-
 func unspecified(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "" || err == nil && addr.IsUnspecified()
+}
+
+// checkHost reports why others could not reach a node at the host.
+func checkHost(host string) error {
+	if unspecified(host) {
+		return fmt.Errorf("%s is not an address that others can reach", host)
+	}
+	if _, err := netip.ParseAddr(host); err != nil && strings.ContainsAny(host, ":[]%/ ") {
+		return fmt.Errorf("%q is no host; write a name or an IP address, without a port", host)
+	}
+	return nil
 }
 
 func loopback(host string) bool {

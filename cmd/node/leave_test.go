@@ -98,8 +98,12 @@ func TestDraining(t *testing.T) {
 		t.Errorf("a decision while draining: HTTP %d, Connection: close is %t", resp.StatusCode, resp.Close)
 	}
 	cancel() // the operator has no more patience
-	if err := <-closed; err == nil {
+	err = <-closed
+	if err == nil {
 		t.Error("a stop that was cut off says nothing of it")
+	}
+	if again := node.Close(t.Context()); again != err {
+		t.Errorf("the second Close: %v, want %v", again, err)
 	}
 	c.nodes = nil
 }

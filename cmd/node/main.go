@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -53,6 +54,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitUsage
 }
 
+var errStoppedAtOnce = errors.New("stopped at once by a second signal")
+
 // serve runs a node until a signal ends it.
 func serve(flags serveFlags, stdout, stderr io.Writer) int {
 	fail := func(status int, err error) int {
@@ -86,8 +89,13 @@ func serve(flags serveFlags, stdout, stderr io.Writer) int {
 	select {
 	case <-signals:
 		cancel()
-		if o := <-start; o.node != nil {
-			return stop(o.node, flags, signals, config.Log, fail)
+		select {
+		case <-signals:
+			return fail(exitFailed, errStoppedAtOnce)
+		case o := <-start:
+			if o.node != nil {
+				return stop(o.node, flags, signals, config.Log, fail)
+			}
 		}
 		return exitOK
 	case o := <-start:
@@ -118,7 +126,7 @@ func stop(node *Node, flags serveFlags, signals <-chan os.Signal, log *slog.Logg
 	go func() { closed <- node.Close(ctx) }()
 	select {
 	case <-signals:
-		return fail(exitFailed, fmt.Errorf("stopped at once by a second signal"))
+		return fail(exitFailed, errStoppedAtOnce)
 	case err := <-closed:
 		if err != nil {
 			return fail(exitFailed, err)

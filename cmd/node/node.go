@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"time"
 
 	"weir/cluster"
@@ -44,6 +45,9 @@ type Node struct {
 	cluster *cluster.Cluster
 	front   *httpfront.Front
 	self    ring.Member
+
+	closing  sync.Once
+	closeErr error
 }
 
 // hashKey keys the hashes of bucket keys. Without a secret it is the same for
@@ -61,6 +65,9 @@ func Open(ctx context.Context, config Config) (*Node, error) {
 	if err := n.open(ctx); err != nil {
 		closing, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
+		if n.ring != nil {
+			n.leave(closing) // others may have seen it join
+		}
 		return nil, errors.Join(err, n.stop(closing))
 	}
 	return n, nil
@@ -165,22 +172,39 @@ func (n *Node) Self() ring.Member { return n.ring.Self() }
 // Close leaves the cluster and stops: unready first, then others take over what
 // this node owned, then the listeners close. The context bounds all of it; what
 // is not done by then is cut off. Nothing of the node runs when it returns.
+// Called again, it returns what it returned.
 func (n *Node) Close(ctx context.Context) error {
+	n.closing.Do(func() { n.closeErr = n.close(ctx) })
+	return n.closeErr
+}
+
+func (n *Node) close(ctx context.Context) error {
 	n.front.Drain()
 	wait(ctx, n.config.DrainDelay)
 	n.ring.SetState(ring.Leaving)
 	// Others go on asking here until they have heard. They are told whom to
 	// ask instead, so nothing is lost meanwhile.
 	wait(ctx, leaveHeard)
-	if err := n.ring.Leave(ctx); err != nil {
-		// As when all stop at once: there is nobody left to hear it.
-		n.config.Log.Warn("the others may take this node for dead", "error", err)
-	}
+	n.leave(ctx)
 	err := n.stop(ctx)
 	if ctx.Err() != nil {
 		err = errors.Join(fmt.Errorf("leaving was cut off: %w", ctx.Err()), err)
 	}
 	return err
+}
+
+// leave says goodbye. That nobody may have heard it is worth a warning only if
+// somebody is left who could.
+func (n *Node) leave(ctx context.Context) {
+	if err := n.ring.Leave(ctx); err != nil {
+		level := slog.LevelInfo
+		for _, m := range n.ring.View().Members() {
+			if m.Name != n.self.Name && m.State == ring.Active {
+				level = slog.LevelWarn
+			}
+		}
+		n.config.Log.Log(ctx, level, "the others may take this node for dead", "error", err)
+	}
 }
 
 // leaveHeard is how long gossip takes, with room, to tell everybody that a

@@ -242,6 +242,12 @@ func TestBadStarts(t *testing.T) {
 		{"long label", nil, append(append([]string{}, ports...), "--cluster", strings.Repeat("x", 300)), "--cluster"},
 		{"long name", nil, append(append([]string{}, ports...), "--name", strings.Repeat("x", 300)), "--name"},
 		{"unprintable name", nil, append(append([]string{}, ports...), "--name", "a\nb"), "--name"},
+		{"seed with a bad port", nil, append(append([]string{}, ports...), "--join", "127.0.0.1:abc"), "--join"},
+		{"seed with a port beyond all", nil, append(append([]string{}, ports...), "--join", "127.0.0.1:99999"), "--join"},
+		{"unspecified advertise", nil, append(append([]string{}, ports...), "--advertise", "0.0.0.0"), "--advertise"},
+		{"advertise with a port", nil, append(append([]string{}, ports...), "--advertise", "10.0.0.1:7946"), "--advertise"},
+		{"zone", nil, []string{"--gossip", "[::1%lo]:0"}, "--gossip"},
+		{"drain delay beyond the timeout", nil, []string{"--drain-delay", "30s"}, "--drain-timeout"},
 		{"bad seed", nil, append(append([]string{}, ports...), "--join", "nowhere"), "--join"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
