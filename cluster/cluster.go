@@ -202,6 +202,18 @@ func (c *Cluster) follow() {
 			c.changed = make(chan struct{})
 			c.mu.Unlock()
 			now.closeReplaced(old)
+			c.warnOfOtherPolicies(now)
+		}
+	}
+}
+
+// warnOfOtherPolicies says which members would decide by another policy: a
+// request is limited by that of the node it is asked of.
+func (c *Cluster) warnOfOtherPolicies(r *routes) {
+	self, _ := r.view.Member(r.self)
+	for _, m := range r.members {
+		if m.State == ring.Active && m.Policy != self.Policy {
+			c.config.Log.Warn("a member has another policy; give all nodes the same", "peer", m.Name, "policy", m.Policy, "own", self.Policy)
 		}
 	}
 }

@@ -1,13 +1,17 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"weir/ring"
@@ -247,6 +251,25 @@ func TestClientsFollowTheView(t *testing.T) {
 			t.Error("the membership has not been told that n2 is another one")
 		}
 		same(t, "connections", connected(), "1 opened, 0 broken")
+	})
+}
+
+// Nodes that limit by different policies are told of once the View shows them.
+func TestOtherPolicyIsWarnedOf(t *testing.T) {
+	virtually(t, func(t *testing.T, w *world) {
+		var log bytes.Buffer // read once nobody writes
+		a, d := w.node("n1", both, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		other, failed := member("n2", ring.Active), member("n3", ring.Failed)
+		other.Policy, failed.Policy = "another", "third"
+		d.set(ring.NewView([]ring.Member{member("n1", ring.Active), other, failed}))
+		synctest.Wait()
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		says := log.String()
+		if strings.Count(says, "\n") != 1 || !strings.Contains(says, "a member has another policy") || !strings.Contains(says, "peer=n2") {
+			t.Errorf("the log says %q", says)
+		}
 	})
 }
 

@@ -1,7 +1,9 @@
 package ring
 
 import (
+	"bytes"
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"strconv"
@@ -90,8 +92,7 @@ func startGossip(name, label string, advertise net.IP, port int, transport Trans
 	c.SuspicionMaxTimeoutMult = suspicionMax
 	c.DeadNodeReclaimTime = reclaimAfter
 	c.Delegate, c.Events, c.Conflict, c.Merge, c.Alive = d, d, d, d, d
-	// What the library logs is of its own workings, and as much as peers like.
-	c.Logger = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	c.Logger = stdlog.New(libraryLog{log}, "", 0)
 	list, err := memberlist.Create(c)
 	if err != nil {
 		return nil, fmt.Errorf("ring: %w", err)
@@ -127,6 +128,20 @@ func (g *gossip) stop() error {
 		return fmt.Errorf("ring: %w", err)
 	}
 	return nil
+}
+
+// libraryLog is what the library logs: of its own workings, and as much as peers
+// like, but for the one line that an operator must see.
+type libraryLog struct{ log *slog.Logger }
+
+// Write implements io.Writer. It is called once for each line.
+func (l libraryLog) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("over TCP but UDP probes failed")) {
+		l.log.Warn("gossip passes by TCP only; let UDP through between the nodes' gossip ports, or members are taken for dead", "library", string(line))
+	} else {
+		l.log.Debug("gossip", "library", string(line))
+	}
+	return len(line), nil
 }
 
 // delegate turns what the library calls into events.

@@ -3,7 +3,9 @@ package ring
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +16,7 @@ const (
 	rejoinLeast = time.Second            // between two rounds of looking for who is missing
 	rejoinMost  = 2 * time.Second
 	atOnce      = 8 // members tried at the same time
+	aliasFor    = 10 * time.Second // until an address that led to nobody new is tried again
 )
 
 // Join looks for the seeds until one has answered. It returns nil when this
@@ -26,6 +29,7 @@ func (r *Ring) Join(ctx context.Context) error {
 	defer context.AfterFunc(r.ctx, cancel)()
 	began := time.Now()
 	for {
+		clear(r.aliases) // a virtual address may lead to another node the next time
 		reached, alone, err := r.tryMissing(ctx)
 		if err := ctx.Err(); err != nil {
 			return err
@@ -91,6 +95,11 @@ func (r *Ring) tryMissing(ctx context.Context) (reached int, alone bool, err err
 		// With names that do not resolve yet there may be others.
 		return 0, err == nil, err
 	}
+	maps.DeleteFunc(r.aliases, func(_ string, since time.Time) bool { return time.Since(since) >= aliasFor })
+	addresses = slices.DeleteFunc(addresses, func(address string) bool {
+		_, alias := r.aliases[address]
+		return alias
+	})
 	var mu sync.Mutex
 	var tries sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
@@ -106,6 +115,11 @@ func (r *Ring) tryMissing(ctx context.Context) (reached int, alone bool, err err
 			defer mu.Unlock()
 			if joinErr == nil {
 				reached++
+				if !r.roster.at(address) {
+					// Another address of this node or of one that is known,
+					// such as a virtual one: no need to ask it all the time.
+					r.aliases[address] = time.Now()
+				}
 			} else {
 				err = errors.Join(err, joinErr)
 			}

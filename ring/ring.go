@@ -57,6 +57,8 @@ type Ring struct {
 	view    atomic.Pointer[View]
 	changed chan struct{}
 
+	aliases map[string]time.Time // when a seed led to nobody new; of Join and then rejoin
+
 	refusals chan error // capacity 1: why the others' members cannot be joined
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -86,6 +88,7 @@ func New(config Config) (*Ring, error) {
 		look:     config.LookupHost,
 		self:     config.Self,
 		changed:  make(chan struct{}, 1),
+		aliases:  make(map[string]time.Time),
 		refusals: make(chan error, 1),
 		doubts:   make(chan string, 1),
 	}

@@ -98,6 +98,18 @@ func (r *roster) all() []Member {
 	return out
 }
 
+// at reports whether a member is known by that gossip address.
+func (r *roster) at(address string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.members {
+		if m.Gossip == address {
+			return true
+		}
+	}
+	return false
+}
+
 func (r *roster) len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,8 +5,11 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/ring/fabric"
 )
 
 // stranger is a member of the gossip that says what it likes.
@@ -110,4 +113,58 @@ func TestLeaveAfterClose(t *testing.T) {
 			t.Errorf("Leave after Close: %v", err)
 		}
 	})
+}
+
+// virtual is a node's transport that leads every other address to the node
+// itself.
+type virtual struct {
+	*fabric.Transport
+	own   string
+	dials atomic.Int64
+}
+
+func (v *virtual) DialTimeout(_ string, timeout time.Duration) (net.Conn, error) {
+	v.dials.Add(1)
+	return v.Transport.DialTimeout(v.own, timeout)
+}
+
+// A seed that is this node under another address answers, and is nobody.
+func TestSeedThatIsTheNodeItself(t *testing.T) {
+	virtually(t, func(t *testing.T, w *world) {
+		var log logged
+		v := &virtual{own: address(1)}
+		began := time.Now()
+		a := w.start(1, func(c *Config) {
+			v.Transport = w.net.Transport(address(1))
+			c.Seeds, c.Transport, c.Log = []string{"10.0.0.9:7946"}, v, log.logger()
+		})
+		if took := time.Since(began); took < time.Second {
+			t.Errorf("it took itself for another after %s", took)
+		}
+		if says := log.String(); !strings.Contains(says, "no seed answers") {
+			t.Errorf("the log says %q", says)
+		}
+		w.within(time.Second, "it serves alone", agree("n1:active", a))
+		time.Sleep(time.Minute)
+		if n := v.dials.Load(); n < 8 || n > 16 {
+			t.Errorf("it has asked itself %d times in a minute", n)
+		}
+	})
+}
+
+// What the library logs is for debugging, but for gossip without UDP.
+func TestLibraryLog(t *testing.T) {
+	var log logged
+	l := libraryLog{log.logger()}
+	for _, line := range []string{
+		"[DEBUG] memberlist: Stream connection from=10.0.0.2:1\n",
+		"[WARN] memberlist: Was able to connect to n2 over TCP but UDP probes failed, network may be misconfigured\n",
+	} {
+		if n, err := l.Write([]byte(line)); n != len(line) || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	if says := log.String(); strings.Count(says, "\n") != 1 || !strings.Contains(says, "level=WARN") || !strings.Contains(says, "gossip passes by TCP only") {
+		t.Errorf("the log says %q", says)
+	}
 }
