@@ -15,7 +15,7 @@ const (
 	joinPause   = 250 * time.Millisecond // between two rounds of Join
 	rejoinLeast = time.Second            // between two rounds of looking for who is missing
 	rejoinMost  = 2 * time.Second
-	atOnce      = 8 // members tried at the same time
+	atOnce      = 8                // members tried at the same time
 	aliasFor    = 10 * time.Second // until an address that led to nobody new is tried again
 )
 
