@@ -18,7 +18,8 @@ const typeJSON = "application/json"
 // duplicate members, wrong types, bad UTF-8 and anything after the text are
 // problems that name the member.
 func decodeJSON(text []byte, into any) *problem {
-	err := json.Unmarshal(text, into, json.RejectUnknownMembers(true))
+	err := json.Unmarshal(text, into, json.RejectUnknownMembers(true),
+		json.WithUnmarshalers(json.UnmarshalFromFunc(decodeStrings)))
 	if err == nil {
 		return nil
 	}
@@ -31,6 +32,8 @@ func decodeJSON(text []byte, into any) *problem {
 		switch {
 		case errors.Is(semantic.Err, json.ErrUnknownName):
 			p.detail = "unknown member"
+		case errors.Is(semantic.Err, errTooMany):
+			p.detail = errTooMany.Error()
 		case p.field == "" && semantic.GoType != nil:
 			p.detail = fmt.Sprintf("a JSON object is wanted, not %s", kindName(semantic.JSONKind))
 		case semantic.GoType != nil:
@@ -45,6 +48,38 @@ func decodeJSON(text []byte, into any) *problem {
 		p.detail = "this is not JSON"
 	}
 	return p
+}
+
+// maxStrings bounds the lists of a request: a body of short strings would take
+// many times its size.
+const maxStrings = 1024
+
+var errTooMany = fmt.Errorf("more than %d elements", maxStrings)
+
+// decodeStrings reads a list of strings, as the library does but for the bound.
+func decodeStrings(dec *jsontext.Decoder, into *[]string) error {
+	if dec.PeekKind() != '[' {
+		return errors.ErrUnsupported
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	list := []string{}
+	for dec.PeekKind() != ']' {
+		if len(list) == maxStrings {
+			return errTooMany
+		}
+		var s string
+		if err := json.UnmarshalDecode(dec, &s); err != nil {
+			return err
+		}
+		list = append(list, s)
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	*into = list
+	return nil
 }
 
 // malformed is the problem of a text that is not JSON.
