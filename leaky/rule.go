@@ -15,9 +15,9 @@ const (
 	// Quota admits limit units in all, counted for window from the first of
 	// them, and is never refilled before that has passed.
 	Quota
-	// Lockout counts failures: the limit-th refuses every further one until window
-	// has passed since the most recent failure. Failures are forgotten window
-	// after the most recent one.
+	// Lockout counts failures: the limit-th refuses every further one until
+	// window has passed since the most recent failure. Failures are forgotten
+	// window after the most recent one.
 	Lockout
 )
 

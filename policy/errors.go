@@ -86,7 +86,8 @@ func (p *problems) err() error {
 // mostShown is how many bytes of the file a message shows at once.
 const mostShown = 120
 
-// inQuotes shows text of a file or a request in a message, on one line and not too long.
+// inQuotes shows text of a file or a request in a message, on one line and not
+// too long.
 func inQuotes(s string) string {
 	if len(s) > mostShown {
 		return strconv.Quote(strings.ToValidUTF8(s[:mostShown], "")) + "…"

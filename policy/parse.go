@@ -21,10 +21,10 @@ func Default() (*Policy, error) {
 }
 
 // Parse reads a policy file whole and compiles it. file is its name, for
-// messages only. The returned problems are warnings, by line and at most as many
-// as errors: the policy works, but says something that its author may not have
-// meant. If the file cannot be
-// used, the error is an *Errors and there is nothing else.
+// messages only. The returned problems are warnings, by line: the policy works,
+// but says something that its author may not have meant. Of more than twenty the
+// last only counts the rest. If the file cannot be used, the error is an *Errors
+// and there is nothing else.
 func Parse(file string, data []byte) (*Policy, []Problem, error) {
 	r := &reader{
 		problems: problems{file: file},

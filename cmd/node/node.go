@@ -50,10 +50,6 @@ type Node struct {
 	closeErr error
 }
 
-// hashKey keys the hashes of bucket keys. Without a secret it is the same for
-// everybody, so that nodes agree.
-var hashKey = [16]byte{}
-
 // Open starts a node: it listens, joins the cluster and returns once it may
 // take traffic. The context bounds the start alone. If Open fails, nothing of
 // the node is left.
@@ -65,8 +61,8 @@ func Open(ctx context.Context, config Config) (*Node, error) {
 	if err := n.open(ctx); err != nil {
 		closing, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if n.ring != nil {
-			n.leave(closing) // others may have seen it join
+		if n.ring != nil && !errors.Is(err, ring.ErrNameTaken) { // then the goodbye would be in another's name
+			n.leave(closing)
 		}
 		return nil, errors.Join(err, n.stop(closing))
 	}
@@ -137,6 +133,7 @@ func (n *Node) open(ctx context.Context) error {
 		ForwardTimeout: c.ForwardTimeout,
 		Log:            c.Log,
 	})
+	var hashKey [16]byte // no secret yet: the same for everybody, so that nodes agree
 	n.front, err = httpfront.New(httpfront.Config{
 		Policy:  c.Policy,
 		Keys:    policy.NewKeys(hashKey, ring.Partitions),

@@ -324,6 +324,10 @@ func TestNameTaken(t *testing.T) {
 	if says := second.stderr.String(); !strings.Contains(says, "twin") || !strings.Contains(says, l.at(1, 7946)) {
 		t.Errorf("says %q, which is to name the name and the address that has it", says)
 	}
+	if status, body := get(t, "http://"+l.at(1, 8081)+"/v1/cluster"); status != http.StatusOK ||
+		strings.Count(body, `"state": `) != 1 || strings.Count(body, `"state": "active"`) != 1 {
+		t.Errorf("the one that has the name sees %d %s", status, body)
+	}
 }
 
 func TestPolicyCommands(t *testing.T) {
