@@ -15,11 +15,11 @@ type peers struct{ *Cluster }
 // Decide answers for the partitions that this node owns by its own View, and
 // names the owner for the others. All sequences are decided at one clock
 // reading, in their order.
-func (p peers) Decide(_ context.Context, _ rpc.Identity, req *rpc.DecideRequest, reply *rpc.DecideReply) error {
+func (p peers) Decide(_ context.Context, _ rpc.Identity, req *rpc.DecideRequest, reply *rpc.DecideReply) (later func(context.Context, *rpc.DecideReply) error, err error) {
 	for _, checks := range req.Sequences {
 		for _, check := range checks {
 			if check.Partition >= ring.Partitions {
-				return &rpc.Error{Code: rpc.CodeInvalid, Text: fmt.Sprintf("partition %d of %d", check.Partition, ring.Partitions)}
+				return nil, &rpc.Error{Code: rpc.CodeInvalid, Text: fmt.Sprintf("partition %d of %d", check.Partition, ring.Partitions)}
 			}
 		}
 	}
@@ -32,8 +32,11 @@ func (p peers) Decide(_ context.Context, _ rpc.Identity, req *rpc.DecideRequest,
 		}
 		out.Results = p.decideHere(checks, req.Peek, now, out.Results)
 	}
-	return nil
+	return nil, nil
 }
+
+// Receive leaves the messages alone: this node keeps no copies.
+func (p peers) Receive(rpc.Identity, []rpc.Message) {}
 
 // firstElsewhere returns the first owner of the checks that is not this node,
 // or here if there is none: a sequence is decided whole or not at all.

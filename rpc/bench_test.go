@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"context"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -89,6 +90,17 @@ func BenchmarkDecideAlone(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := client.Decide(ctx, req); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkMessages is a full message, written and read.
+func BenchmarkMessages(b *testing.B) {
+	messages := []rpc.Message{{Kind: 1, Words: slices.Repeat([]rpc.Word{{Fingerprint: 1 << 63, Word: 1 << 60}}, rpc.MaxWords)}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := rpc.DecodeMessages(rpc.EncodeMessages(1000, messages)[4:]); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,9 @@ func TestRequestBounds(t *testing.T) {
 		"fingerprint 0":  edit(func(r *rpc.DecideRequest) { r.Sequences[0][0].Fingerprint = 0 }),
 		"negative cost":  edit(func(r *rpc.DecideRequest) { r.Sequences[0][0].Cost = -1 }),
 		"zero rule":      edit(func(r *rpc.DecideRequest) { r.Sequences[0][0].Rule = leaky.Rule{} }),
+		"peek and lower": edit(func(r *rpc.DecideRequest) { r.Peek, r.Lower = true, true }),
+		"failed name":    edit(func(r *rpc.DecideRequest) { r.Failed.Name = strings.Repeat("x", 257) }),
+		"failed nobody":  edit(func(r *rpc.DecideRequest) { r.Failed.Boot = 1 }),
 		"empty sequence": edit(func(r *rpc.DecideRequest) { r.Sequences = append(r.Sequences, nil) }),
 		"8193 checks": edit(func(r *rpc.DecideRequest) {
 			for len(r.Sequences[0]) <= 8192 {

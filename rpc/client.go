@@ -52,17 +52,22 @@ func NewClient(cfg Config, peer Identity, address string) *Client {
 // The request must not be changed meanwhile, and the reply, which answers each
 // sequence of the request, is the caller's.
 func (c *Client) Decide(ctx context.Context, req *DecideRequest) (*DecideReply, error) {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
-		defer cancel()
-	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	reply, err := c.decide(ctx, req)
 	c.cfg.Stats.call(err)
 	if err != nil {
 		return nil, err
 	}
 	return reply, nil
+}
+
+// bounded returns a context that has a deadline.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, DefaultTimeout)
 }
 
 // Status asks the peer how it is. It returns when ctx ends, or after
@@ -142,7 +147,8 @@ func (c *Client) await(ctx context.Context, call *call, want int, request func(*
 	}
 }
 
-// connect returns the live link, or waits for the attempt to make one.
+// connect returns the live link, or waits for the attempt to make one, until
+// ctx ends and no longer than DefaultTimeout if ctx has no deadline.
 func (c *Client) connect(ctx context.Context) (*link, *Error) {
 	if l := c.live.Load(); l != nil {
 		return l, nil
@@ -151,6 +157,8 @@ func (c *Client) connect(ctx context.Context) (*link, *Error) {
 	if a == nil {
 		return l, err
 	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	select {
 	case <-a.done:
 		return a.link, a.err

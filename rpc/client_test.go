@@ -25,7 +25,7 @@ func TestDecide(t *testing.T) {
 			if peer != nodeA {
 				t.Errorf("peer is %+v", peer)
 			}
-			want := fmt.Sprint(rpc.DecideRequest{Hop: 2, Peek: false, Sequences: [][]leaky.Check{
+			want := fmt.Sprint(rpc.DecideRequest{Hop: 2, Lower: true, Failed: rpc.Node{Name: "c", Boot: 33}, Sequences: [][]leaky.Check{
 				{{Partition: 3, Fingerprint: 4, Rule: bucket, Cost: 5}, {Partition: 6, Fingerprint: 7, Rule: lockout}},
 				{{Partition: 8, Fingerprint: 9, Rule: bucket, Cost: 1}},
 			}})
@@ -33,13 +33,14 @@ func TestDecide(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
 			o := reply.Add()
-			o.Results = append(o.Results, leaky.Result{RetryAfter: time.Second, ResetAfter: time.Minute})
+			o.Degraded = true
+			o.Results = append(o.Results, leaky.Result{RetryAfter: time.Second, ResetAfter: time.Minute}, leaky.Result{Allowed: true})
 			o = reply.Add()
 			o.NotOwner, o.Owner = true, "c"
 			return nil
 		}))
 		client := NewClient(t, n, rpc.Config{})
-		reply, err := client.Decide(after(t, time.Second), &rpc.DecideRequest{Hop: 2, Sequences: [][]leaky.Check{
+		reply, err := client.Decide(after(t, time.Second), &rpc.DecideRequest{Hop: 2, Lower: true, Failed: rpc.Node{Name: "c", Boot: 33}, Sequences: [][]leaky.Check{
 			{{Partition: 3, Fingerprint: 4, Rule: bucket, Cost: 5}, {Partition: 6, Fingerprint: 7, Rule: lockout}},
 			{{Partition: 8, Fingerprint: 9, Rule: bucket, Cost: 1}},
 		}})
@@ -47,7 +48,7 @@ func TestDecide(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := fmt.Sprint([]rpc.Outcome{
-			{Results: []leaky.Result{{RetryAfter: time.Second, ResetAfter: time.Minute}}},
+			{Degraded: true, Results: []leaky.Result{{RetryAfter: time.Second, ResetAfter: time.Minute}, {Allowed: true}}},
 			{NotOwner: true, Owner: "c"},
 		})
 		if got := fmt.Sprint(reply.Outcomes); got != want {
@@ -237,28 +238,31 @@ func TestBadAnswer(t *testing.T) {
 // Ensure that a reply that does not fit its request is an error.
 func TestReplyMustAnswer(t *testing.T) {
 	refused, allowed := leaky.Result{}, leaky.Result{Allowed: true}
-	two := func(t *testing.T, peek bool) *rpc.DecideRequest {
+	two := func(t *testing.T, mode string) *rpc.DecideRequest {
 		req := request(t, 1)
 		req.Sequences[0] = append(req.Sequences[0], req.Sequences[0][0])
-		req.Peek = peek
+		req.Peek, req.Lower = mode == "peek", mode == "lower"
 		return req
 	}
 	tests := []struct {
 		name     string
-		peek     bool
+		mode     string
 		outcomes []rpc.Outcome
 		good     bool
 	}{
-		{"all", false, []rpc.Outcome{{Results: []leaky.Result{allowed, refused}}}, true},
-		{"until refusal", false, []rpc.Outcome{{Results: []leaky.Result{refused}}}, true},
-		{"not owner", false, []rpc.Outcome{{NotOwner: true}}, true},
-		{"peek needs all", true, []rpc.Outcome{{Results: []leaky.Result{refused}}}, false},
-		{"cut short", false, []rpc.Outcome{{Results: []leaky.Result{allowed}}}, false},
-		{"nothing decided", false, []rpc.Outcome{{}}, false},
-		{"not owner decides", false, []rpc.Outcome{{NotOwner: true, Results: []leaky.Result{refused}}}, false},
-		{"no outcome", false, nil, false},
-		{"two outcomes", false, make([]rpc.Outcome, 2), false},
-		{"three results", false, []rpc.Outcome{{Results: []leaky.Result{allowed, allowed, allowed}}}, false},
+		{"all", "", []rpc.Outcome{{Results: []leaky.Result{allowed, refused}}}, true},
+		{"until refusal", "", []rpc.Outcome{{Results: []leaky.Result{refused}}}, true},
+		{"not owner", "", []rpc.Outcome{{NotOwner: true}}, true},
+		{"peek needs all", "peek", []rpc.Outcome{{Results: []leaky.Result{refused}}}, false},
+		{"lower needs all", "lower", []rpc.Outcome{{Results: []leaky.Result{refused}}}, false},
+		{"all lowered", "lower", []rpc.Outcome{{Results: []leaky.Result{refused, allowed}}}, true},
+		{"cut short", "", []rpc.Outcome{{Results: []leaky.Result{allowed}}}, false},
+		{"nothing decided", "", []rpc.Outcome{{}}, false},
+		{"degraded", "", []rpc.Outcome{{Degraded: true, Results: []leaky.Result{allowed, allowed}}}, true},
+		{"not owner decides", "", []rpc.Outcome{{NotOwner: true, Results: []leaky.Result{refused}}}, false},
+		{"no outcome", "", nil, false},
+		{"two outcomes", "", make([]rpc.Outcome, 2), false},
+		{"three results", "", []rpc.Outcome{{Results: []leaky.Result{allowed, allowed, allowed}}}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -278,7 +282,7 @@ func TestReplyMustAnswer(t *testing.T) {
 					peer.frame()
 					peer.send(rpc.EncodeReply(1, 0, &rpc.DecideReply{Outcomes: tt.outcomes})...)
 				}()
-				_, err := client.Decide(after(t, time.Second), two(t, tt.peek))
+				_, err := client.Decide(after(t, time.Second), two(t, tt.mode))
 				if !tt.good {
 					wantCode(t, err, rpc.CodeInvalid)
 				} else if err != nil {
@@ -293,7 +297,7 @@ func TestReplyMustAnswer(t *testing.T) {
 				}))
 				other := rpc.NewClient(rpc.Config{Self: nodeA, Dial: n.Dialer("a")}, nodeB, "b2")
 				defer other.Close()
-				_, err = other.Decide(after(t, time.Second), two(t, tt.peek))
+				_, err = other.Decide(after(t, time.Second), two(t, tt.mode))
 				if !tt.good {
 					wantCode(t, err, rpc.CodeInternal)
 				} else if err != nil {

@@ -51,7 +51,17 @@ func (e *encoder) end() {
 func (e *encoder) array(n int)   { _ = e.msg.EncodeArrayLen(n) }
 func (e *encoder) uint(v uint64) { _ = e.msg.EncodeUint(v) }
 func (e *encoder) int(v int64)   { _ = e.msg.EncodeInt(v) }
-func (e *encoder) bool(v bool)   { _ = e.msg.EncodeBool(v) }
+
+// node writes two elements: name and run.
+func (e *encoder) node(n Node) {
+	e.text(n.Name, MaxName)
+	e.uint(n.Boot)
+}
+
+// wide writes the number in nine bytes, however small it is.
+func (e *encoder) wide(v uint64) {
+	e.buf = binary.BigEndian.AppendUint64(append(e.buf, msgpcode.Uint64), v)
+}
 
 // text writes at most its first most bytes.
 func (e *encoder) text(s string, most int) {
@@ -132,29 +142,25 @@ func (d *decoder) uint(field string, most uint64) uint64 {
 	if !d.ready(field) {
 		return 0
 	}
-	// The library turns signed numbers into huge unsigned ones.
-	if c := d.data[d.off]; c >= msgpcode.NegFixedNumLow || c >= msgpcode.Int8 && c <= msgpcode.Int64 {
-		d.fail(field, errors.New("is signed"))
-		return 0
+	var v uint64
+	var err error
+	switch c := d.data[d.off]; {
+	case c >= msgpcode.NegFixedNumLow || c >= msgpcode.Int8 && c <= msgpcode.Int64:
+		// The library turns signed numbers into huge unsigned ones.
+		err = errors.New("is signed")
+	case c == msgpcode.Uint64 && d.left() >= 9:
+		// Not left to the library because all words are of this form.
+		v = binary.BigEndian.Uint64(d.data[d.off+1:])
+		d.off += 9
+	default:
+		v, err = d.msg.DecodeUint64()
 	}
-	v, err := d.msg.DecodeUint64()
 	if err == nil && v > most {
 		err = fmt.Errorf("%d is above %d", v, most)
 	}
 	if err != nil {
 		d.fail(field, err)
 		return 0
-	}
-	return v
-}
-
-func (d *decoder) bool(field string) bool {
-	if !d.ready(field) {
-		return false
-	}
-	v, err := d.msg.DecodeBool()
-	if err != nil {
-		d.fail(field, err)
 	}
 	return v
 }
@@ -198,6 +204,15 @@ func (d *decoder) text(field string, most int) string {
 	s := string(d.data[d.off : d.off+n])
 	d.off += n
 	return s
+}
+
+// node reads two elements: name and run, or nobody.
+func (d *decoder) node(field string) Node {
+	n := Node{Name: d.text(field, MaxName), Boot: d.uint(field, maxUint64)}
+	if err := n.check(); err != nil && d.err == nil {
+		d.fail(field, err)
+	}
+	return n
 }
 
 // done returns the first error, or one if anything is left.

@@ -2,6 +2,8 @@ package rpc
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"time"
@@ -14,6 +16,29 @@ type Identity struct {
 	Label  string // the cluster's, at most MaxName bytes; ends with different ones refuse each other
 	Format uint32 // ring format; ends that place keys differently refuse each other
 }
+
+// Node is one run of a member. The zero Node is nobody.
+type Node struct {
+	Name string // member name, at most MaxName bytes
+	Boot uint64 // differs between two starts of one name
+}
+
+// IsZero reports whether the node is nobody.
+func (n Node) IsZero() bool { return n == Node{} }
+
+// check returns why the node cannot be named on the wire, or nil.
+func (n Node) check() error {
+	switch {
+	case len(n.Name) > MaxName:
+		return fmt.Errorf("name of %d bytes, at most %d", len(n.Name), MaxName)
+	case n.Name == "" && n.Boot != 0:
+		return errors.New("run of a node without a name")
+	}
+	return nil
+}
+
+// Node returns which run of which member the end is.
+func (i Identity) Node() Node { return Node{Name: i.Name, Boot: i.Boot} }
 
 // Config is what clients and servers of one node share. Only Self is needed.
 type Config struct {
@@ -55,6 +80,7 @@ const (
 
 	maxQueue       = 4 * MaxFrame // bytes queued for writing before a client is overloaded or a server stops reading
 	maxConnections = 1024         // of one server
+	maxLater       = 4096         // requests of one server that wait for something
 )
 
 // complete returns the config with its defaults filled in. It panics if Self

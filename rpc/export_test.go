@@ -19,6 +19,10 @@ func EncodeHello(self, want Identity, clock int64) []byte {
 	return frame(func(e *encoder) { e.hello(&h) })
 }
 
+func EncodeMessages(shift int64, messages []Message) []byte {
+	return frame(func(e *encoder) { e.messages(messages, shift) })
+}
+
 func EncodeStatusRequest(id uint64) []byte { return frame(func(e *encoder) { e.statusRequest(id) }) }
 
 func EncodeStatus(id uint64, clock int64, s Status) []byte {
@@ -52,6 +56,13 @@ func DecodeFailure(frame []byte) (id uint64, code Code, text string, err error) 
 	d.uint("clock", maxInt64)
 	code, text, err = d.failure()
 	return id, code, text, err
+}
+
+func DecodeMessages(frame []byte) ([]Message, error) {
+	d := decoderOf(frame)
+	d.begin()
+	var in inbox
+	return in.read(d)
 }
 
 func DecodeHello(frame []byte) (self, want Identity, clock int64, err error) {

@@ -1,8 +1,10 @@
 package rpc_test
 
 import (
+	"bytes"
 	"reflect"
 	"runtime"
+	"slices"
 	"testing"
 
 	"weir/leaky"
@@ -57,6 +59,8 @@ func FuzzDecodeRequest(f *testing.F) {
 	req := request(f, 5)
 	req.Sequences = append(req.Sequences, append(req.Sequences[0], req.Sequences[0]...))
 	addSeeds(f, rpc.EncodeRequest(7, req)[4:])
+	req.Lower, req.Failed = true, nodeB.Node()
+	addSeeds(f, rpc.EncodeRequest(1<<40, req)[4:])
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		if len(frame) > rpc.MaxFrame {
 			return
@@ -80,6 +84,7 @@ func FuzzDecodeReply(f *testing.F) {
 	addSeeds(f, rpc.EncodeReply(7, 1, &rpc.DecideReply{Outcomes: []rpc.Outcome{
 		{Results: []leaky.Result{{Allowed: true, Remaining: 1000, ResetAfter: 1 << 40}}},
 		{NotOwner: true, Owner: "another"},
+		{Degraded: true, Results: []leaky.Result{{Never: true}}},
 	}})[4:])
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		if len(frame) > rpc.MaxFrame {
@@ -87,6 +92,37 @@ func FuzzDecodeReply(f *testing.F) {
 		}
 		frugal(t, frame, func(frame []byte) { _, _, _, _ = rpc.DecodeReply(frame) })
 		frugal(t, frame, func(frame []byte) { _, _, _, _ = rpc.DecodeFailure(frame) })
+	})
+}
+
+func FuzzDecodeMessages(f *testing.F) {
+	addSeeds(f, rpc.EncodeMessages(0, []rpc.Message{
+		{Kind: 1, Flags: 2, Partition: 1020, Epoch: 3, Number: 1 << 40, Node: nodeB.Node(), Words: []rpc.Word{{Fingerprint: 1 << 63, Word: 1 << 60}, {Fingerprint: 1}}},
+		{Kind: 255},
+	})[4:])
+	// Words as short as they can be, in messages that leave the most unused.
+	short := append([]byte{0x92, 8, 0xdc, 0, 60}, bytes.Repeat(slices.Concat(
+		[]byte{0x98, 1, 2, 3, 4, 5, 0xa0, 0, 0xdc, 0x20, 0}, bytes.Repeat([]byte{1}, 2*rpc.MaxWords),
+		[]byte{0x98, 1, 2, 3, 4, 5, 0xa0, 0, 0x92, 1, 1}), 30)...)
+	f.Add(short)
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		if len(frame) > rpc.MaxFrame {
+			return
+		}
+		var messages []rpc.Message
+		var err error
+		frugal(t, frame, func(frame []byte) { messages, err = rpc.DecodeMessages(frame) })
+		if err != nil {
+			return
+		}
+		again := rpc.EncodeMessages(0, messages)[4:]
+		if len(again) > 512<<10 {
+			return // what was read of short words may not fit as it is written
+		}
+		got, err := rpc.DecodeMessages(again)
+		if err != nil || !reflect.DeepEqual(got, messages) {
+			t.Errorf("%+v became %+v, %v", messages, got, err)
+		}
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Protocol is the version of what doc.go describes.
-const Protocol = 1
+const Protocol = 2
 
 // hello introduces one end of a connection to the other.
 type hello struct {

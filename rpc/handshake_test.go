@@ -121,10 +121,10 @@ func TestProtocolVersion(t *testing.T) {
 		var log journal
 		MustServe(t, n.Listen("b"), rpc.Config{Log: log.logger()}, echo)
 		peer := dialRaw(t, n)
-		peer.send(wire(t, "00000004", "93 01 02 c1")...)
+		peer.send(wire(t, "00000004", "93 01 03 c1")...)
 		synctest.Wait()
 		_, _, _, err := rpc.DecodeHello(peer.frame())
-		const want = `protocol version 2, that of "b" is 1`
+		const want = `protocol version 3, that of "b" is 2`
 		if err == nil || err.Error() != want {
 			t.Errorf("client is told %v", err)
 		}
@@ -141,8 +141,8 @@ func TestNotAHello(t *testing.T) {
 		{"too long", "00001001", "bad frame length: 4097 is not between 1 and 4096"},
 		{"4 GiB", "ffffffff", "bad frame length: 4294967295 is not between 1 and 4096"},
 		{"garbage", "00000005 ddffffffff", "frame: 4294967295 elements, not 1 to 64"},
-		{"request", "00000008 95 03 cd012c 00 c3 90", "kind: 3 instead of a hello"},
-		{"empty name", "0000000b 99 01 01 01 a0 a0 02 a0 00 00 00", "name: is empty"},
+		{"request", "0000000a 97 03 cd012c 00 01 a0 00 90", "kind: 3 instead of a hello"},
+		{"empty name", "0000000b 99 01 02 01 a0 a0 02 a0 00 00 00", "name: is empty"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

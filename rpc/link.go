@@ -72,7 +72,7 @@ func (l *link) start(c *call, want int, request func(*encoder, uint64)) (ok bool
 	}
 	l.mu.Unlock()
 
-	put := l.w.put(false, func(e *encoder) { request(e, c.id) })
+	put := l.w.put(false, maxQueue, func(e *encoder) { request(e, c.id) })
 	if put == errQueueFull && l.take(c.id) == c {
 		return true, l.client.error(CodeOverloaded, "too many bytes are waiting to be written", nil)
 	}

@@ -22,9 +22,15 @@ const (
 type DecideRequest struct {
 	Hop  uint8 // how often the question was passed on before
 	Peek bool  // only look: nothing is taken
+	// Lower gives each check's cost back instead of taking it. Not with Peek.
+	Lower bool
+	// Failed is the node that failed the caller before it asked here; zero if
+	// none did.
+	Failed Node
 
 	// Sequences are independent of each other. The checks of one are decided
-	// in order until its first refusal; with Peek, all of them. None is empty.
+	// in order until its first refusal; with Peek or Lower, all of them. None is
+	// empty.
 	Sequences [][]leaky.Check
 }
 
@@ -35,10 +41,13 @@ type DecideReply struct {
 
 // Outcome is what became of one sequence.
 type Outcome struct {
-	NotOwner bool   // nothing was decided: ask Owner
+	NotOwner bool // nothing was decided: ask Owner
+	// Degraded says that it was decided, but after a failure: something that
+	// the failed node knew may be missing. Never with NotOwner.
+	Degraded bool
 	Owner    string // member name to ask instead; may be empty
 	// Results are those of the checks that were decided, in order: all of
-	// them, or fewer if the last is refused.
+	// them, or fewer if the last is refused and it was neither Peek nor Lower.
 	Results []leaky.Result
 }
 
@@ -68,6 +77,12 @@ func (r *DecideReply) reset() {
 
 // check returns why the request must not be sent, or nil.
 func (r *DecideRequest) check() error {
+	if r.Peek && r.Lower {
+		return errors.New("peek and lower exclude each other")
+	}
+	if err := r.Failed.check(); err != nil {
+		return fmt.Errorf("failed: %w", err)
+	}
 	if len(r.Sequences) > MaxSequences {
 		return fmt.Errorf("%d sequences, at most %d", len(r.Sequences), MaxSequences)
 	}
@@ -105,12 +120,14 @@ func (r *DecideReply) answers(req *DecideRequest) error {
 		switch {
 		case len(o.Owner) > MaxName:
 			return errors.New("owner is too long")
+		case o.NotOwner && o.Degraded:
+			return errors.New("degraded by one who is not the owner")
 		case o.NotOwner && n > 0:
 			return errors.New("results of one who is not the owner")
 		case o.NotOwner:
 		case n > asked:
 			return fmt.Errorf("%d results for %d checks", n, asked)
-		case n < asked && (req.Peek || n == 0 || o.Results[n-1].Allowed):
+		case n < asked && (req.Peek || req.Lower || n == 0 || o.Results[n-1].Allowed):
 			return fmt.Errorf("only %d results for %d checks", n, asked)
 		}
 	}
@@ -133,12 +150,17 @@ const (
 	kindFailure
 	kindStatusRequest
 	kindStatus
+	kindMessages
+
+	lastKind = kindMessages
 )
 
 const (
 	maxText   = 1024 // bytes of a refusal's or failure's text
 	maxHello  = 4096 // bytes of a hello or refusal frame
 	anyLength = 64   // elements of a frame that may grow
+
+	requestSize = 7 // elements of a request frame
 
 	minCheck    = 11 // bytes: array, five numbers, a window of at least 1 ms
 	minSequence = 1 + minCheck
@@ -154,23 +176,35 @@ var (
 	errID   = errors.New("reply to a request that was never made")
 )
 
-// Results on the wire.
-const (
-	flagAllowed = 1
-	flagNever   = 2
-)
+// flags writes which of two things that exclude each other is true: 1, 2 or 0.
+func (e *encoder) flags(one, two bool) {
+	switch {
+	case one:
+		e.uint(1)
+	case two:
+		e.uint(2)
+	default:
+		e.uint(0)
+	}
+}
+
+func (d *decoder) flags(field string) (one, two bool) {
+	v := d.uint(field, 2)
+	return v == 1, v == 2
+}
 
 // begin reads how many elements the frame has and its kind.
 func (d *decoder) begin() (elements int, k kind) {
 	elements = d.array("frame", 1, anyLength, 1)
-	return elements, kind(d.uint("kind", uint64(kindStatus)))
+	return elements, kind(d.uint("kind", uint64(lastKind)))
 }
 
 func (e *encoder) request(id uint64, req *DecideRequest) {
-	e.begin(5, kindRequest)
+	e.begin(requestSize, kindRequest)
 	e.uint(id)
 	e.uint(uint64(req.Hop))
-	e.bool(req.Peek)
+	e.flags(req.Peek, req.Lower)
+	e.node(req.Failed)
 	e.array(len(req.Sequences))
 	for _, seq := range req.Sequences {
 		e.array(len(seq))
@@ -201,7 +235,8 @@ type incoming struct {
 // with the same incoming.
 func (d *decoder) request(in *incoming) error {
 	in.Hop = uint8(d.uint("hop", math.MaxUint8))
-	in.Peek = d.bool("peek")
+	in.Peek, in.Lower = d.flags("flags")
+	in.Failed = d.node("failed")
 	n := d.array("sequences", 0, MaxSequences, minSequence)
 	in.Sequences = grow(in.Sequences, n)
 	in.checks = grow(in.checks, min(MaxChecks, d.left()/minCheck))
@@ -250,7 +285,7 @@ func (e *encoder) reply(id uint64, clock int64, reply *DecideReply) {
 	for i := range reply.Outcomes {
 		o := &reply.Outcomes[i]
 		e.array(3)
-		e.bool(o.NotOwner)
+		e.flags(o.NotOwner, o.Degraded)
 		e.text(o.Owner, MaxName)
 		e.array(len(o.Results))
 		for j := range o.Results {
@@ -261,15 +296,8 @@ func (e *encoder) reply(id uint64, clock int64, reply *DecideReply) {
 }
 
 func (e *encoder) result(r *leaky.Result) {
-	var flags uint64
-	switch {
-	case r.Allowed:
-		flags = flagAllowed
-	case r.Never:
-		flags = flagNever
-	}
 	e.array(4)
-	e.uint(flags)
+	e.flags(r.Allowed, r.Never)
 	e.int(r.Remaining)
 	e.int(int64(r.RetryAfter))
 	e.int(int64(r.ResetAfter))
@@ -283,7 +311,7 @@ func (d *decoder) reply(results int) (*DecideReply, error) {
 	for i := range reply.Outcomes {
 		o := &reply.Outcomes[i]
 		d.array("outcome", 3, 3, 1)
-		o.NotOwner = d.bool("not owner")
+		o.NotOwner, o.Degraded = d.flags("flags")
 		o.Owner = d.text("owner", MaxName)
 		from := len(all)
 		for range d.array("results", 0, results-from, minResult) {
@@ -302,10 +330,10 @@ func (d *decoder) reply(results int) (*DecideReply, error) {
 
 func (d *decoder) result() leaky.Result {
 	d.array("result", 4, 4, 1)
-	flags := d.uint("flags", flagNever)
+	allowed, never := d.flags("flags")
 	return leaky.Result{
-		Allowed:    flags == flagAllowed,
-		Never:      flags == flagNever,
+		Allowed:    allowed,
+		Never:      never,
 		Remaining:  int64(d.uint("remaining", maxInt64)),
 		RetryAfter: time.Duration(d.uint("retry after", maxInt64)),
 		ResetAfter: time.Duration(d.uint("reset after", maxInt64)),

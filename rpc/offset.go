@@ -24,6 +24,23 @@ type sample struct {
 	ok          bool
 }
 
+// shift returns what has to be added to an instant on the own clock for it to
+// be no earlier on the peer's, in whole microseconds: nothing if the clocks may
+// agree, so that instants pass unchanged between clocks that do.
+func (s sample) shift() int64 {
+	// The peer's clock was read between sending and receiving.
+	least, most := s.offset-(s.rtt-s.rtt/2), s.offset+s.rtt/2
+	if least <= 0 && most >= 0 {
+		return 0
+	}
+	const tick = int64(time.Microsecond)
+	up := min(most, maxInt64-tick) / tick * tick
+	if up < most {
+		up += tick
+	}
+	return up
+}
+
 // add takes one exchange in: own clock at sending and at receiving, and the
 // peer's clock in between.
 func (o *offsets) add(sent, received, peer int64) {

@@ -98,6 +98,29 @@ func TestOffsetFollows(t *testing.T) {
 	})
 }
 
+// Ensure that a request for nothing measures the offset as well as any other.
+func TestOffsetOfEmptyRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := fabric.New()
+		n.Delay = delays(time.Millisecond, time.Millisecond)
+		var drift atomic.Int64
+		MustServe(t, n.Listen("b"), rpc.Config{Clock: func() int64 { return time.Now().UnixNano() + drift.Load() }}, echo)
+		client := NewClient(t, n, rpc.Config{Clock: ahead(0)})
+		for i := range 5 {
+			drift.Store(int64(i) * int64(time.Second))
+			reply, err := client.Decide(after(t, time.Second), &rpc.DecideRequest{})
+			if err != nil || len(reply.Outcomes) != 0 {
+				t.Fatalf("got %+v, %v", reply, err)
+			}
+			offset, rtt, ok := client.Offset()
+			if !ok || offset != int64(i)*int64(time.Second) || rtt != int64(2*time.Millisecond) {
+				t.Errorf("after %d s: got %v, %v, %v", i, time.Duration(offset), time.Duration(rtt), ok)
+			}
+			time.Sleep(time.Minute) // virtual
+		}
+	})
+}
+
 // Ensure that an exchange during which the own clock was set back tells nothing.
 func TestOwnClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"log/slog"
 	"net"
 	"slices"
@@ -26,11 +27,15 @@ var (
 	nodeB = rpc.Identity{Name: "b", Boot: 22, Label: "test", Format: 1}
 )
 
+type later = func(ctx context.Context, reply *rpc.DecideReply) error
+
 type handlerFunc func(ctx context.Context, peer rpc.Identity, req *rpc.DecideRequest, reply *rpc.DecideReply) error
 
-func (f handlerFunc) Decide(ctx context.Context, peer rpc.Identity, req *rpc.DecideRequest, reply *rpc.DecideReply) error {
-	return f(ctx, peer, req, reply)
+func (f handlerFunc) Decide(ctx context.Context, peer rpc.Identity, req *rpc.DecideRequest, reply *rpc.DecideReply) (later, error) {
+	return nil, f(ctx, peer, req, reply)
 }
+
+func (f handlerFunc) Receive(rpc.Identity, []rpc.Message) {}
 
 func (f handlerFunc) Status() rpc.Status { return rpc.Status{LiveBuckets: 123_456} }
 
@@ -200,7 +205,7 @@ func (r *raw) frame() []byte {
 	r.tb.Helper()
 	var length [4]byte
 	r.full(length[:])
-	frame := make([]byte, int(length[2])<<8|int(length[3]))
+	frame := make([]byte, binary.BigEndian.Uint32(length[:]))
 	r.full(frame)
 	return frame
 }

@@ -5,18 +5,33 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// Handler decides for peers.
+// Handler decides for peers. What it is called with in the goroutine that reads
+// a connection holds up all that the peer sends after it.
 type Handler interface {
 	// Decide answers a request: one outcome for each of its sequences, made
-	// with reply.Add. It runs in the goroutine that reads the connection, so
-	// the connection's next request waits for it. Request and reply, with all
-	// that the reply refers to, belong to the server once it returns. ctx ends
-	// with the connection. The peer sees code and text of an *Error; any other
-	// error reaches it as CodeInternal without its text, which is logged.
-	Decide(ctx context.Context, peer Identity, req *DecideRequest, reply *DecideReply) error
+	// with reply.Add. It runs in the goroutine that reads the connection.
+	// Request and reply, with all that the reply refers to, belong to the
+	// server once it returns. ctx ends with the connection. The peer sees code
+	// and text of an *Error; any other error reaches it as CodeInternal without
+	// its text, which is logged, or as CodeUnavailable if ctx had ended.
+	//
+	// If the answer has to wait for something, Decide returns what waits for
+	// it: later runs in a goroutine of its own, while others are answered,
+	// completes the reply, which holds the outcomes made so far, and must
+	// return soon once ctx ends. Request and reply are the handler's until
+	// then. Beyond 4096 of them the request fails with CodeOverloaded and later
+	// is not run. A peer that gets no answer at all for 2 s takes the
+	// connection for broken, so no wait should be longer than its callers'.
+	Decide(ctx context.Context, peer Identity, req *DecideRequest, reply *DecideReply) (later func(ctx context.Context, reply *DecideReply) error, err error)
+	// Receive takes messages in the order in which one Send, or one after the
+	// other, queued them; it runs in the goroutine that reads the connection.
+	// Their words are on this node's clock. The slice and all words belong to
+	// the server once it returns, which uses their memory again.
+	Receive(peer Identity, messages []Message)
 	// Status says how this node is. It runs where Decide does.
 	Status() Status
 }
@@ -32,6 +47,7 @@ type Server struct {
 	closed    bool
 	closing   chan struct{} // closed together with setting closed
 
+	later   atomic.Int64 // requests that wait for something
 	running sync.WaitGroup
 }
 
@@ -139,10 +155,10 @@ func (s *Server) remove(ss *session) {
 	delete(s.sessions, ss)
 }
 
-// Close stops taking connections and requests, sends the replies of those that
-// were decided, for at most a second, and ends all connections. It returns nil
-// once all goroutines of the server have ended; these wait for handlers. It may
-// be called again.
+// Close stops taking connections and requests, ends the context of those that
+// wait for something, sends the replies of those that were decided, for at most
+// a second, and ends all connections. It returns nil once all goroutines of the
+// server have ended; these wait for handlers. It may be called again.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if !s.closed {

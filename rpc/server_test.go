@@ -31,11 +31,11 @@ func TestBadRequest(t *testing.T) {
 		peer := dialRaw(t, n)
 		peer.greet()
 		answered := []struct{ frame, want string }{
-			{"00000012 95 03 07 00 c2 91 90 0000000000000000000000", "checks: 0 elements, not 1 to 8192"},
-			{"0000000a 95 03 07 00 c2 ddffffffff", "sequences: 4294967295 elements, not 0 to 2048"},
-			{"00000007 96 03 07 00 c2 90 00", "request: unexpected kind of frame"}, // an element too many
-			{"00000012 95 03 07 00 c2 91 dbffffffff 00000000000000", "checks: msgpack: invalid code=db decoding array length"},
-			{"00000012 95 03 07 00 c2 91 91 96 05 00 00 3c ce3b9aca00 01", "fingerprint: is 0"},
+			{"00000014 97 03 07 00 00 a0 00 91 90 0000000000000000000000", "checks: 0 elements, not 1 to 8192"},
+			{"0000000c 97 03 07 00 00 a0 00 ddffffffff", "sequences: 4294967295 elements, not 0 to 2048"},
+			{"00000009 98 03 07 00 00 a0 00 90 00", "request: unexpected kind of frame"}, // an element too many
+			{"00000014 97 03 07 00 00 a0 00 91 dbffffffff 00000000000000", "checks: msgpack: invalid code=db decoding array length"},
+			{"00000014 97 03 07 00 00 a0 00 91 91 96 05 00 00 3c ce3b9aca00 01", "fingerprint: is 0"},
 		}
 		for _, tt := range answered {
 			peer.send(wire(t, tt.frame)...)
@@ -57,10 +57,13 @@ func TestBadRequest(t *testing.T) {
 			{"00000000", "bad frame length: 0 is not between 1 and 1048576"},
 			{"00100001 95", "bad frame length: 1048577 is not between 1 and 1048576"},
 			{"00000002 91 03", "id: unexpected EOF"},
-			{"00000003 95 03 07", "frame: unexpected EOF"},
+			{"00000003 97 03 07", "frame: unexpected EOF"},
 			{"00000003 92 03 c0", "id: is nil"},
 			{"00000005 ddffffffff", "frame: 4294967295 elements, not 1 to 64"},
-			{"00000005 94 04 07 00 90", "unexpected kind of frame"}, // a reply
+			{"00000005 94 04 07 00 90", "unexpected kind of frame"},                  // a reply
+			{"00000004 93 08 90 00", "id: msgpack: invalid code=90 decoding uint64"}, // messages, an element too many
+			{"00000003 92 08 91", "messages: unexpected EOF"},
+			{"00000004 92 08 90 00", "bytes after the last element"},
 			{"00000001 c1", "frame: msgpack: invalid code=c1 decoding array length"},
 		}
 		for _, tt := range fatal {
@@ -73,7 +76,7 @@ func TestBadRequest(t *testing.T) {
 			}
 			log.want(t, fmt.Sprintf(`msg="rpc: bad frame" peer=a error=%q`, tt.want))
 		}
-		if got := stats.BadFrames.Load(); got != 5+8 {
+		if got := stats.BadFrames.Load(); got != 5+11 {
 			t.Errorf("%d bad frames", got)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -18,6 +19,8 @@ type session struct {
 	peer   Identity
 	ctx    context.Context // for the handler; ends with the session
 	cancel context.CancelFunc
+
+	waiting sync.WaitGroup // for requests answered later
 }
 
 // run serves the connection until its end, and returns once all its goroutines
@@ -40,6 +43,8 @@ func (ss *session) run() {
 		}
 	}()
 	ss.read()
+	ss.cancel()
+	ss.waiting.Wait()
 	ss.w.finish()
 	<-written
 }
@@ -64,8 +69,8 @@ func (ss *session) greet() bool {
 // read serves requests until the connection ends or makes no sense.
 func (ss *session) read() {
 	d := newDecoder()
-	var in incoming
-	var reply DecideReply
+	var box inbox
+	asked := new(job)
 	for first := true; ; first = false {
 		frame, err := ss.fr.next(MaxFrame, time.Time{})
 		if err != nil {
@@ -79,6 +84,12 @@ func (ss *session) read() {
 			ss.warn("rpc: refused by peer", d.refusal())
 			return
 		}
+		if k == kindMessages && n == 2 && d.err == nil {
+			if !ss.receive(d, &box) {
+				return
+			}
+			continue
+		}
 		id := d.uint("id", maxUint64)
 		if d.err == nil && k == kindStatusRequest && n == 2 && d.left() == 0 {
 			if !ss.sayStatus(id) {
@@ -90,60 +101,108 @@ func (ss *session) read() {
 			ss.badFrame(cmp.Or(d.err, errKind))
 			return
 		}
-		if n != 5 {
+		if n != requestSize {
 			d.fail("request", errKind)
 		}
-		if !ss.serve(d, id, &in, &reply) {
+		var ok bool
+		if asked, ok = ss.serve(d, id, asked); !ok {
 			return
 		}
 	}
 }
 
-// serve answers one request and reports whether the connection is still good.
-func (ss *session) serve(d *decoder, id uint64, in *incoming, reply *DecideReply) bool {
-	stats := ss.server.cfg.Stats
-	failure := ss.decide(d, in, reply)
+// receive hands messages over and reports whether they made sense.
+func (ss *session) receive(d *decoder, box *inbox) bool {
+	messages, err := box.read(d)
+	if err != nil {
+		ss.badFrame(err)
+		return false
+	}
+	ss.server.cfg.Stats.MessagesReceived.Add(uint64(len(messages)))
+	ss.server.handler.Receive(ss.peer, messages)
+	return true
+}
+
+// job is a request and its reply, and their memory.
+type job struct {
+	in    incoming
+	reply DecideReply
+}
+
+// serve answers one request, or has it answered later. It returns the memory for
+// the next one, and whether the connection is still good.
+func (ss *session) serve(d *decoder, id uint64, j *job) (next *job, ok bool) {
+	later, err := ss.decide(d, j)
+	if later == nil {
+		return j, ss.answer(id, j, err)
+	}
+	if s := ss.server; s.later.Add(1) > maxLater {
+		s.later.Add(-1)
+		return new(job), ss.fail(id, &Error{Code: CodeOverloaded, Text: "too many requests are waiting"})
+	}
+	ss.waiting.Go(func() {
+		defer ss.server.later.Add(-1)
+		ss.answer(id, j, later(ss.ctx, &j.reply))
+	})
+	return new(job), true
+}
+
+// decide decodes the request and lets the handler answer it.
+func (ss *session) decide(d *decoder, j *job) (later func(context.Context, *DecideReply) error, err error) {
+	if err := d.request(&j.in); err != nil {
+		ss.badFrame(err)
+		return nil, &Error{Code: CodeInvalid, Text: err.Error()}
+	}
+	j.reply.reset()
+	later, err = ss.server.handler.Decide(ss.ctx, ss.peer, &j.in.DecideRequest, &j.reply)
+	if err != nil {
+		return nil, err
+	}
+	return later, nil
+}
+
+// answer sends the reply, or what the handler failed with, and reports whether
+// the connection is still good.
+func (ss *session) answer(id uint64, j *job, err error) bool {
+	if err == nil {
+		err = j.reply.answers(&j.in.DecideRequest)
+	}
+	if err != nil {
+		return ss.fail(id, ss.failure(err))
+	}
+	ss.server.cfg.Stats.Served.Add(1)
 	// Read as late as possible: what comes after the reading counts as the
 	// time of the way back.
 	clock := ss.server.cfg.Clock()
-	if failure != nil {
-		stats.Failed.Add(1)
-		return ss.say(func(e *encoder) { e.failure(id, clock, failure.Code, failure.Text) })
+	return ss.say(func(e *encoder) { e.reply(id, clock, &j.reply) })
+}
+
+// failure returns what the peer is told of the error.
+func (ss *session) failure(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok && e.Code >= CodeInvalid && e.Code <= lastCode {
+		return e
 	}
-	stats.Served.Add(1)
-	return ss.say(func(e *encoder) { e.reply(id, clock, reply) })
+	if ended := ss.ctx.Err(); ended != nil && errors.Is(err, ended) {
+		return &Error{Code: CodeUnavailable, Text: "connection ends"}
+	}
+	ss.warn("rpc: handler failed", err)
+	return &Error{Code: CodeInternal}
+}
+
+func (ss *session) fail(id uint64, failure *Error) bool {
+	ss.server.cfg.Stats.Failed.Add(1)
+	clock := ss.server.cfg.Clock()
+	return ss.say(func(e *encoder) { e.failure(id, clock, failure.Code, failure.Text) })
 }
 
 // say queues a frame and reports whether the connection is still good. It waits
 // while the peer does not read, so that no more is read from it.
-func (ss *session) say(build func(*encoder)) bool { return ss.w.put(true, build) == nil }
+func (ss *session) say(build func(*encoder)) bool { return ss.w.put(true, maxQueue, build) == nil }
 
 func (ss *session) sayStatus(id uint64) bool {
 	status := ss.server.handler.Status()
 	clock := ss.server.cfg.Clock()
 	return ss.say(func(e *encoder) { e.status(id, clock, status) })
-}
-
-// decide decodes the request and lets the handler answer it. What it returns is
-// sent instead of the reply.
-func (ss *session) decide(d *decoder, in *incoming, reply *DecideReply) *Error {
-	if err := d.request(in); err != nil {
-		ss.badFrame(err)
-		return &Error{Code: CodeInvalid, Text: err.Error()}
-	}
-	reply.reset()
-	err := ss.server.handler.Decide(ss.ctx, ss.peer, &in.DecideRequest, reply)
-	if e, ok := errors.AsType[*Error](err); ok && e.Code >= CodeInvalid && e.Code <= lastCode {
-		return e
-	}
-	if err == nil {
-		err = reply.answers(&in.DecideRequest)
-	}
-	if err != nil {
-		ss.warn("rpc: handler failed", err)
-		return &Error{Code: CodeInternal}
-	}
-	return nil
 }
 
 // lost logs the end of a connection if the peer is to blame.

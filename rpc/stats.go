@@ -15,6 +15,10 @@ type Stats struct {
 	Failed    atomic.Uint64 // requests that a server answered with a failure
 	BadFrames atomic.Uint64 // frames that a server could not make sense of
 
+	MessagesSent     atomic.Uint64 // messages that a client queued for writing
+	MessagesDropped  atomic.Uint64 // messages that Send returned an error for instead
+	MessagesReceived atomic.Uint64 // messages that a server's handler was given
+
 	errors [lastCode + 1]atomic.Uint64
 }
 

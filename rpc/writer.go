@@ -34,12 +34,12 @@ func newWriter(nc net.Conn) *writer {
 }
 
 // put queues the frame that is built, in place and one at a time, as they are
-// written. If the queue is full it waits for room when told so, and otherwise
-// returns errQueueFull. It returns errEnded once run has returned.
-func (w *writer) put(wait bool, build func(*encoder)) error {
+// written. If most bytes are queued it waits for room when told so, and
+// otherwise returns errQueueFull. It returns errEnded once run has returned.
+func (w *writer) put(wait bool, most int, build func(*encoder)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.queue.buf) >= maxQueue && !w.ended {
+	for len(w.queue.buf) >= most && !w.ended {
 		if !wait {
 			return errQueueFull
 		}

@@ -84,6 +84,32 @@ func (t *Table) Merge(fingerprint uint64, word leaky.Word, now int64) {
 	}
 }
 
+// Get returns the bucket's word, 0 if none is held.
+func (t *Table) Get(fingerprint uint64) leaky.Word {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.words[fingerprint]
+}
+
+// Set replaces the bucket's word, also by a lower one: the one who decides the
+// bucket says so. A word that is expired is forgotten.
+func (t *Table) Set(fingerprint uint64, word leaky.Word, now int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if leaky.Expired(word, now) {
+		delete(t.words, fingerprint)
+		return
+	}
+	t.put(fingerprint, word, now)
+}
+
+// Clear forgets every bucket.
+func (t *Table) Clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.words, t.rebuildAt, t.room = make(map[uint64]leaky.Word), smallest, 0
+}
+
 // Range calls f for every word that is live at now, in no order, until f
 // returns false. f must not call the table.
 func (t *Table) Range(now int64, f func(fingerprint uint64, word leaky.Word) bool) {
