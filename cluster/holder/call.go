@@ -1,0 +1,94 @@
+package holder
+
+import "weir/rpc"
+
+// Action is what becomes of a call.
+type Action uint8
+
+const (
+	Decide Action = iota // here, now
+	Ask                  // another node
+	Wait                 // it comes back in Out.Ready, after InnerLimit or a little more at most
+	Fail                 // nobody is known who could decide
+)
+
+// Verdict says what to do with a call.
+type Verdict struct {
+	Action   Action
+	To       rpc.Node // whom to ask
+	Degraded bool     // the partition was taken over for this call
+}
+
+// maxHop is how often a call is passed on at the most.
+const maxHop = 3
+
+// Call is a question to one partition, wherever it came from. It belongs to the
+// partition while it waits.
+type Call struct {
+	Hop    uint8    // how often it was passed on
+	Failed rpc.Node // who has failed the caller, zero if nobody
+	Tried  bool     // and has failed this node too
+	Owner  any      // for whoever asks
+
+	until  int64 // when it has waited long enough
+	waited bool
+}
+
+// Evidence says that a node has failed the call here, too.
+func (c *Call) Evidence(failed rpc.Node) { c.Failed, c.Tried, c.waited = failed, true, false }
+
+// Path is the way of one call to whoever decides it: the owner, then whom that
+// one names, then once more after a failure. So it takes three sends at most.
+type Path struct {
+	To     rpc.Node // whom to ask now
+	Hop    uint8
+	Failed rpc.Node
+
+	backup     rpc.Node
+	redirector rpc.Node // who has named To
+	redirected bool
+	failedOver bool
+}
+
+// Path returns the way to a partition. The circuit may skip its first step.
+func (p *Peers) Path(partition uint32) Path {
+	owner, backup, _ := p.place(partition)
+	if owner.IsZero() {
+		owner = p.self // the last one goes on by itself
+	}
+	path := Path{To: owner, backup: backup}
+	if owner != p.self && p.Open(owner) {
+		path.Fail()
+	}
+	return path
+}
+
+// Redirect takes in that the node asked has named another, and reports whether
+// to go on.
+func (p *Path) Redirect(to rpc.Node) bool {
+	if p.redirected || to.IsZero() || p.failedOver {
+		return p.Fail()
+	}
+	p.redirected = true
+	p.redirector, p.To, p.Hop = p.To, to, 1
+	return true
+}
+
+// Fail takes in that the node asked has not answered, or does not know, and
+// reports whether to go on: with the one that has redirected to it, else with
+// the backup.
+func (p *Path) Fail() bool {
+	next := p.backup
+	if !p.redirector.IsZero() {
+		next = p.redirector
+	}
+	if p.failedOver || next.IsZero() || next == p.To {
+		return false
+	}
+	p.failedOver = true
+	p.Failed, p.To, p.Hop = p.To, next, 1
+	return true
+}
+
+// FailedOver reports whether the node to be asked is the last one.
+func (p *Path) FailedOver() bool { return p.failedOver }

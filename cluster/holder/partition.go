@@ -1,0 +1,357 @@
+package holder
+
+import (
+	"time"
+
+	"weir/leaky"
+	"weir/rpc"
+	"weir/shard"
+)
+
+// role is what a node is to a partition.
+type role uint8
+
+const (
+	none    role = iota // nothing; perhaps it knows who the holder is
+	copying             // it has words of the holder's
+	opening             // it collects what is left of a partition that nobody holds
+	closing             // it has granted the partition, and waits for the answer
+	open                // it is the holder
+)
+
+// maxWaiting bounds the calls that wait at one partition. More fail at once.
+const maxWaiting = 4096
+
+// Partition is one node's part in one partition. Its methods must not be called
+// at the same time; none of them blocks. now is the deciding clock.
+type Partition struct {
+	id    uint32
+	peers *Peers
+	table *shard.Table
+
+	role   role
+	epoch  uint64   // the highest that is known; the holder's own while open
+	holder rpc.Node // whose copy it is, whom it was granted to, who is said to be the holder
+	number uint64   // of what was sent last as a holder; it never starts anew
+
+	// As a copy.
+	source   rpc.Node // whose batches it follows; zero if it is only what is left of a copy
+	complete bool     // designated: it may take over
+	got      uint64   // the last number that was heard of the holder
+	touched  int64    // when it was written, or the holder was asked about it
+	merging  stream   // to the holder, of one that was a holder or a copy beside it
+	restored bool     // there are words of a snapshot, which whoever holds it has to have
+
+	// As a holder.
+	sure     uint64 // the Peers' gap up to which nobody can have taken over
+	desig    stream // to the designated copy
+	target   stream // to the copy that is built to become it
+	revoking uint64 // number of the revoke under way
+	revoked  bool   // the designated copy knows that it is none any more
+	retain   map[rpc.Node]int64
+	offered  int64    // when an offer was sent last
+	wanted   bool     // the owner wants the partition
+	heldOff  rpc.Node // the holder that it was taken from
+	holdOff  int64    // until when that one gets nothing
+	pledge   rpc.Message
+	pledged  int64  // when the grant was sent first
+	repeated int64  // and last
+	confirm  uint64 // number of the question whether it still is the holder, 0 if none
+	asked    int64  // when the confirm was sent
+	askedGap uint64
+
+	accepted uint64   // epoch of the last grant taken
+	hinted   int64    // when the holder was heard to be it
+	advised  rpc.Node // who has the designated copy, by a survey
+	advice   int64    // when that was found
+	survey   survey
+	yields   map[rpc.Node]bool // who has still to send what it has, while opening
+	opened   int64             // when opening began
+	doubt    uint64            // number of the question to a holder that is said to be none
+
+	waiting []*Call
+	stirred bool // there is reason to route them anew
+}
+
+// New returns a partition of which nothing is known.
+func New(id uint32, peers *Peers) *Partition {
+	return &Partition{id: id, peers: peers, table: shard.NewTable()}
+}
+
+// Table returns the words held, for reading.
+func (p *Partition) Table() *shard.Table { return p.table }
+
+// Holder reports whether this node decides the partition, and its epoch.
+func (p *Partition) Holder() (epoch uint64, holds bool) { return p.epoch, p.role == open }
+
+// Take decides the check. The partition must be one whose Route says Decide.
+func (p *Partition) Take(check leaky.Check, now int64) leaky.Result {
+	res := p.table.Take(check, now)
+	// A lockout counts what it refuses.
+	if check.Cost > 0 && (res.Allowed || check.Rule.Kind() == leaky.Lockout) {
+		p.change(check.Fingerprint, check.Cost, now)
+	}
+	return res
+}
+
+// Look answers what Take would.
+func (p *Partition) Look(check leaky.Check, now int64) leaky.Result { return p.table.Look(check, now) }
+
+// Lower gives the check's cost back. Settled tells when the copies know.
+func (p *Partition) Lower(check leaky.Check, now int64) {
+	p.table.Lower(check, now)
+	p.change(check.Fingerprint, 0, now)
+}
+
+// Restore takes in a word that was saved when the whole cluster stopped. It is
+// for a partition of which nothing is known yet.
+func (p *Partition) Restore(fingerprint uint64, word leaky.Word, now int64) {
+	p.table.Merge(fingerprint, word, now)
+	p.role, p.restored = copying, true
+}
+
+// Status is what there is to tell of a partition.
+type Status struct {
+	Holds    bool          // this node decides it
+	Empty    bool          // this node has nothing of it
+	Building bool          // a copy is being built, or it is being handed over
+	Lag      time.Duration // since the oldest change that the designated copy lacks; 0 if it has all
+	Admitted int64         // units admitted that the designated copy does not know of
+}
+
+// Status tells how the partition is.
+func (p *Partition) Status(now int64) Status {
+	s := Status{
+		Holds:    p.role == open,
+		Empty:    p.role == none,
+		Building: p.role == closing || p.target.exists() || p.merging.exists(),
+	}
+	if p.role == open && p.desig.exists() {
+		s.Admitted = p.desig.admitted
+		if p.desig.since != 0 {
+			s.Lag = time.Duration(now - p.desig.since)
+		}
+	}
+	return s
+}
+
+// Settled reports whether the designated copy has the bucket as it is now, or
+// whether there is none that could.
+func (p *Partition) Settled(fingerprint uint64) bool {
+	_, dirty := p.desig.dirty[fingerprint]
+	return !dirty
+}
+
+// Flush sends what is dirty without waiting for the next beat.
+func (p *Partition) Flush(now int64, out *Out) {
+	if p.role == open && p.desig.exists() && p.desig.sent == 0 {
+		p.push(&p.desig, now, out)
+	}
+}
+
+func (p *Partition) change(fingerprint uint64, units, now int64) {
+	p.desig.change(fingerprint, units, now)
+	p.target.change(fingerprint, units, now)
+}
+
+// Route says where a call goes.
+func (p *Partition) Route(now int64, c *Call, out *Out) Verdict {
+	if p.role == open && p.sure == p.peers.gap(now) {
+		return Verdict{Action: Decide}
+	}
+	v := p.direct(now, c, out)
+	p.finish(now, out)
+	return v
+}
+
+// direct routes a call, and keeps it if it has to wait.
+func (p *Partition) direct(now int64, c *Call, out *Out) Verdict {
+	v := p.route(now, c, out)
+	switch {
+	case v.Action == Ask && (v.To == p.peers.self || c.Hop >= maxHop):
+		return Verdict{Action: Fail}
+	case v.Action != Wait:
+		return v
+	case c.waited || len(p.waiting) >= maxWaiting:
+		return Verdict{Action: Fail}
+	}
+	c.waited = true
+	c.until = now + int64(InnerLimit)
+	if p.role == open {
+		c.until += int64(InnerLimit) // a confirmation, then perhaps a survey
+	}
+	p.waiting = append(p.waiting, c)
+	return v
+}
+
+func (p *Partition) route(now int64, c *Call, out *Out) Verdict {
+	ask := func(to rpc.Node) Verdict { return Verdict{Action: Ask, To: to} }
+	owner, _, view := p.peers.place(p.id)
+	switch {
+	case p.role == open:
+		if p.assure(now, out) {
+			return Verdict{Action: Decide}
+		}
+		return Verdict{Action: Wait}
+	case p.role == opening:
+		return Verdict{Action: Wait}
+	case p.role == closing && !c.waited && now-p.pledged < int64(flushLimit):
+		return Verdict{Action: Wait}
+	case p.mayTakeOver():
+		if p.peers.Gone(now, p.holder) {
+			p.takeOver(now, out)
+			return Verdict{Action: Decide}
+		}
+		if same(c.Failed, p.holder) && p.peers.Failed(now, p.holder, c.Tried) {
+			p.takeOver(now, out)
+			return Verdict{Action: Decide, Degraded: true}
+		}
+		return ask(p.holder)
+	}
+	known := !p.holder.IsZero() && p.holder != p.peers.self && !p.peers.Gone(now, p.holder) && !same(c.Failed, p.holder)
+	switch {
+	case known:
+		return ask(p.holder)
+	case !owner.IsZero() && owner != p.peers.self && !same(c.Failed, owner):
+		return ask(owner)
+	case view.Leaving && owner.IsZero():
+		// Nobody is active: what there is, is here.
+		p.open(now, out)
+		return Verdict{Action: Decide}
+	}
+	if !p.advised.IsZero() && now-p.advice < int64(offersStop) && !same(c.Failed, p.advised) {
+		return ask(p.advised)
+	}
+	p.look(now, out)
+	if p.role == open { // there was nobody to ask
+		return Verdict{Action: Decide}
+	}
+	return Verdict{Action: Wait}
+}
+
+// mayTakeOver reports whether this node has the one copy that takes over.
+func (p *Partition) mayTakeOver() bool {
+	return p.role == closing || p.role == copying && p.complete
+}
+
+// wake has the calls that wait routed anew, at the end of the step: what this
+// node is to the partition may change once more before.
+func (p *Partition) wake() { p.stirred = true }
+
+// finish ends a step: calls that wait go on if there is reason to.
+func (p *Partition) finish(now int64, out *Out) {
+	for p.stirred {
+		p.stirred = false
+		calls := p.waiting
+		p.waiting = nil
+		for _, c := range calls {
+			if v := p.direct(now, c, out); v.Action != Wait {
+				out.Ready = append(out.Ready, Ready{c, v})
+			}
+		}
+	}
+}
+
+// wakeOverdue ends the waiting of calls that have waited long enough.
+func (p *Partition) wakeOverdue(now int64, out *Out) {
+	calls := p.waiting
+	p.waiting = nil
+	for i, c := range calls {
+		if now < c.until {
+			p.waiting = append(p.waiting, calls[i:]...) // later ones have more time
+			return
+		}
+		if v := p.direct(now, c, out); v.Action != Wait {
+			out.Ready = append(out.Ready, Ready{c, v})
+		}
+	}
+}
+
+// hint takes in who is said to be the holder.
+func (p *Partition) hint(holder rpc.Node, epoch uint64, now int64) {
+	if holder.IsZero() || epoch < p.epoch || p.role != none && p.role != copying {
+		return
+	}
+	if p.role == copying && p.complete && holder != p.holder && !above(epoch, holder, p.epoch, p.holder) {
+		return
+	}
+	if holder != p.holder {
+		p.got, p.complete, p.source = 0, false, rpc.Node{}
+	}
+	p.holder, p.epoch, p.hinted = holder, epoch, now
+}
+
+// becomeHolder changes the role and nothing else.
+func (p *Partition) becomeHolder(epoch uint64) {
+	p.role, p.epoch, p.holder = open, epoch, p.peers.self
+	p.complete, p.source = false, rpc.Node{}
+	p.desig, p.target, p.merging = stream{}, stream{}, stream{}
+	p.revoking, p.revoked = 0, false
+	p.retain = make(map[rpc.Node]int64)
+	p.offered, p.wanted = 0, false
+	p.survey, p.doubt = survey{}, 0
+	p.confirm, p.restored = 0, false
+}
+
+// open makes this node the holder of what it has, which may be nothing.
+func (p *Partition) open(now int64, out *Out) {
+	p.becomeHolder(p.epoch + 1)
+	p.sure = p.peers.gap(now)
+	p.tend(now, out)
+	p.wake()
+}
+
+// takeOver makes the designated copy the holder.
+func (p *Partition) takeOver(now int64, out *Out) {
+	failed := p.holder
+	// Two more, so that nobody can take it for a grant, which is one more.
+	p.becomeHolder(p.epoch + 2)
+	p.heldOff, p.holdOff = failed, now+int64(holdOff)
+	p.sure = p.peers.gap(now)
+	out.Taken++
+	p.tend(now, out)
+	p.wake()
+}
+
+// stepDown gives way to a holder that is above this one. What it cannot have is
+// sent to it, to be merged.
+func (p *Partition) stepDown(to rpc.Node, epoch uint64, now int64, out *Out) {
+	merging := newStream(to)
+	own := p.epoch
+	if p.role == closing {
+		own-- // the rest is the grant's
+	}
+	if p.desig.complete && p.desig.to == to && epoch == own+2 {
+		// It took over from this node, with all that it has acknowledged.
+		for fingerprint := range p.desig.dirty {
+			merging.dirty[fingerprint] = 0
+		}
+	} else {
+		p.all(merging.dirty, now)
+	}
+	for _, s := range []*stream{&p.desig, &p.target} {
+		if s.exists() && s.to != to {
+			out.send(s.to, rpc.Message{Kind: moved, Partition: p.id, Epoch: epoch, Node: to})
+		}
+	}
+	p.desig, p.target = stream{}, stream{}
+	p.role, p.epoch, p.holder = copying, epoch, to
+	p.complete, p.source, p.got, p.touched, p.hinted = false, rpc.Node{}, 0, now, now
+	p.merging = merging
+	p.push(&p.merging, now, out)
+	p.wake()
+}
+
+// all marks every word that is held.
+func (p *Partition) all(dirty map[uint64]uint64, now int64) {
+	p.table.Range(now, func(fingerprint uint64, _ leaky.Word) bool {
+		dirty[fingerprint] = 0
+		return true
+	})
+}
+
+// drop forgets the words, and remembers the holder.
+func (p *Partition) drop() {
+	p.role, p.complete, p.source, p.merging, p.restored = none, false, rpc.Node{}, stream{}, false
+	p.table.Clear()
+}

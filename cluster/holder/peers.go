@@ -1,0 +1,326 @@
+package holder
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/rpc"
+)
+
+// The times of the protocol.
+const (
+	Beat       = 50 * time.Millisecond  // between heartbeats, and between batches to a copy
+	HeardFor   = 100 * time.Millisecond // a peer that was heard this lately is alive
+	InnerLimit = 40 * time.Millisecond  // of a relayed call, a survey, a confirmation
+	flushLimit = 30 * time.Millisecond  // calls wait so long for a grant to be answered
+	again      = 100 * time.Millisecond // between two offers, releases, surveys
+	holdOff    = 500 * time.Millisecond // the one that failed gets nothing back before
+	strangers  = 3 * time.Second        // one never seen in the View is gone after this silence
+	offersStop = 300 * time.Millisecond // a holder that should give a partition away offers it more often
+	patience   = 300 * time.Millisecond // of a node that is slow itself
+	slowFor    = time.Second            // one that was slow is trusted again after this
+	lateBeats  = 4                      // so many late answers in slowFor make a peer slow
+	bulkWords  = 20_000                 // words to build copies with, each beat
+	forgetNode = time.Hour
+)
+
+// Placement is what a View says, as the protocol needs it. It is immutable.
+type Placement struct {
+	Alive   []rpc.Node // all others that live
+	Asked   []rpc.Node // of these, all that may hold partitions: they are active or leaving
+	Owners  []rpc.Node // who should hold each partition; zero if nobody is active
+	Backups []rpc.Node // who would own it if its owner were gone; zero if nobody
+	Leaving bool       // this node leaves
+}
+
+// contact is what is known of one run of a member.
+type contact struct {
+	heard int64            // when a frame came from it
+	seen  bool             // it was in a View as living
+	alive bool             // it is in the View as living
+	asked int64            // when the oldest heartbeat was sent that is not answered, 0 if all are
+	late  [lateBeats]int64 // when the last late answers came
+	slow  bool
+}
+
+// Peers is what a node knows of the others, beside any partition: what the View
+// says, who was heard lately, who is slow. It is safe for concurrent use. All
+// times are readings of the deciding clock.
+type Peers struct {
+	self      rpc.Node
+	replicas  int
+	placement atomic.Pointer[Placement]
+	lastTick  atomic.Int64
+	gaps      atomic.Uint64                         // how often this node did not run for a while
+	bulk      atomic.Int64                          // words that may still be sent in this beat
+	suspected atomic.Bool                           // at the last beat it was rather this node that is slow
+	circuits  atomic.Pointer[map[rpc.Node]struct{}] // open ones: of the peers in trouble
+
+	mu       sync.Mutex
+	contacts map[rpc.Node]*contact
+}
+
+// NewPeers returns the Peers of a node that knows nobody, with 0 or 1 backups
+// of each partition.
+func NewPeers(self rpc.Node, replicas int, now int64) *Peers {
+	p := &Peers{self: self, replicas: replicas, contacts: make(map[rpc.Node]*contact)}
+	p.placement.Store(&Placement{})
+	p.lastTick.Store(now)
+	p.gaps.Store(1)
+	p.bulk.Store(bulkWords)
+	p.circuits.Store(&map[rpc.Node]struct{}{})
+	return p
+}
+
+// SetPlacement takes in a new View.
+func (p *Peers) SetPlacement(now int64, to *Placement) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.contacts {
+		c.alive = false
+	}
+	for _, n := range to.Alive {
+		c := p.contact(n, now)
+		c.alive, c.seen = true, true
+	}
+	for n, c := range p.contacts {
+		if !c.alive && now-c.heard > int64(forgetNode) {
+			delete(p.contacts, n)
+		}
+	}
+	p.placement.Store(to)
+}
+
+// Placement returns the View in force.
+func (p *Peers) Placement() *Placement { return p.placement.Load() }
+
+// contact must be called with mu held. One of whom nothing is known counts as
+// heard just now, so that it gets its time.
+func (p *Peers) contact(n rpc.Node, now int64) *contact {
+	c := p.contacts[n]
+	if c == nil {
+		c = &contact{heard: now}
+		p.contacts[n] = c
+	}
+	return c
+}
+
+// Tick sends heartbeats. It is to be called every [Beat]; if it was not, this
+// node has stood still, and knows it.
+func (p *Peers) Tick(now int64, out *Out) {
+	p.gap(now)
+	p.lastTick.Store(now)
+	p.bulk.Store(bulkWords)
+	open := make(map[rpc.Node]struct{})
+	for _, n := range p.Placement().Alive {
+		out.send(n, rpc.Message{Kind: ping, Number: uint64(now)})
+		if p.Trouble(now, n) {
+			open[n] = struct{}{}
+		}
+		p.mu.Lock()
+		if c := p.contact(n, now); c.asked == 0 {
+			c.asked = now
+		}
+		p.mu.Unlock()
+	}
+	p.circuits.Store(&open)
+	p.mu.Lock()
+	p.suspected.Store(p.suspect(now))
+	p.mu.Unlock()
+}
+
+// Open reports whether the circuit to the peer is open: at the last beat it was
+// in trouble, or its connection has broken since.
+func (p *Peers) Open(n rpc.Node) bool {
+	_, open := (*p.circuits.Load())[n]
+	return open
+}
+
+// gap returns a number that is another one each time that this node has stood
+// still for so long that others may have taken over what it holds.
+func (p *Peers) gap(now int64) uint64 {
+	last := p.lastTick.Load()
+	if now-last <= int64(HeardFor) || !p.lastTick.CompareAndSwap(last, now) {
+		return p.gaps.Load()
+	}
+	// Nobody could be heard meanwhile: that says nothing about them.
+	p.mu.Lock()
+	for _, c := range p.contacts {
+		c.heard, c.asked = max(c.heard, now), 0
+	}
+	p.mu.Unlock()
+	return p.gaps.Add(1)
+}
+
+// Heard takes in that a frame came from the peer.
+func (p *Peers) Heard(now int64, from rpc.Node) {
+	p.gap(now)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.contact(from, now).heard = now
+}
+
+// Lost takes in that a connection to the peer was refused or broke.
+func (p *Peers) Lost(now int64, n rpc.Node) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.contact(n, now)
+	c.heard = min(c.heard, now-int64(patience)-1)
+	open := maps.Clone(*p.circuits.Load())
+	open[n] = struct{}{}
+	p.circuits.Store(&open)
+}
+
+// Receive answers a message that is about the nodes themselves.
+func (p *Peers) Receive(now int64, from rpc.Node, m *rpc.Message, out *Out) {
+	p.Heard(now, from)
+	switch m.Kind {
+	case ping:
+		out.send(from, rpc.Message{Kind: pong, Number: m.Number})
+	case pong:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		c := p.contact(from, now)
+		if int64(m.Number) >= c.asked {
+			c.asked = 0
+		}
+		if trip := now - int64(m.Number); trip >= int64(InnerLimit) {
+			copy(c.late[:], c.late[1:])
+			c.late[lateBeats-1] = now
+		}
+	}
+}
+
+// isSlow must be called with mu held.
+func (c *contact) isSlow(now int64) bool {
+	by := c.late[0]
+	if c.slow {
+		by = c.late[lateBeats-1]
+	}
+	c.slow = by != 0 && now-by < int64(slowFor)
+	return c.slow
+}
+
+// suspect reports whether it is rather this node that is slow or cut off, since
+// more than half of the others seem to be. Of two nodes neither can tell, so
+// there an answer that is only missing says nothing. It must be called with mu
+// held.
+func (p *Peers) suspect(now int64) bool {
+	late, alive := 0, 0
+	for _, c := range p.contacts {
+		if !c.alive {
+			continue
+		}
+		alive++
+		last := c.late[lateBeats-1]
+		if c.isSlow(now) || last != 0 && now-last < int64(HeardFor) {
+			late++
+		}
+	}
+	if 2*late > alive {
+		return true
+	}
+	if alive < 2 {
+		return false
+	}
+	late = 0
+	for _, c := range p.contacts {
+		last := c.late[lateBeats-1]
+		if c.alive && (c.asked != 0 && now-c.asked >= int64(InnerLimit) || last != 0 && now-last < int64(HeardFor)) {
+			late++
+		}
+	}
+	return 2*late > alive
+}
+
+// Gone reports whether that run of a member is dead for certain: it was in the
+// View and is not any more; or it never was, and is silent. One that is not in
+// the View yet is not gone.
+func (p *Peers) Gone(now int64, n rpc.Node) bool {
+	if n == p.self || n.IsZero() {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.contact(n, now)
+	return !c.alive && (c.seen || now-c.heard > int64(strangers))
+}
+
+// Silent reports whether nothing was heard of the peer lately.
+func (p *Peers) Silent(now int64, n rpc.Node) bool {
+	p.gap(now)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	limit := int64(HeardFor)
+	if p.suspect(now) {
+		limit = int64(patience)
+	}
+	return now-p.contact(n, now).heard >= limit
+}
+
+// Slow reports whether the peer answers heartbeats, but later than a call could
+// wait.
+func (p *Peers) Slow(now int64, n rpc.Node) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.contact(n, now).isSlow(now) && !p.suspect(now)
+}
+
+// Trouble reports whether it is of little use to ask the peer: it is silent or
+// slow.
+func (p *Peers) Trouble(now int64, n rpc.Node) bool { return p.Silent(now, n) || p.Slow(now, n) }
+
+// Failed reports whether a holder is to be taken for failed that has failed a
+// caller, and perhaps this node too when it passed the call on.
+func (p *Peers) Failed(now int64, n rpc.Node, tried bool) bool {
+	if p.Trouble(now, n) {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return tried && !p.suspect(now)
+}
+
+// Patience returns how long an answer that should come within so long is to be
+// waited for: longer by a node that is slow itself, which learns nothing about
+// the others by giving up.
+func (p *Peers) Patience(d time.Duration) time.Duration {
+	if p.suspected.Load() {
+		return max(d, patience)
+	}
+	return d
+}
+
+// Self returns this node.
+func (p *Peers) Self() rpc.Node { return p.self }
+
+// place returns what the View says of a partition.
+func (p *Peers) place(partition uint32) (owner, backup rpc.Node, view *Placement) {
+	view = p.Placement()
+	if int(partition) < len(view.Owners) {
+		owner, backup = view.Owners[partition], view.Backups[partition]
+	}
+	return owner, backup, view
+}
+
+// spend takes words off what may be sent in this beat, and reports whether that
+// was not used up before.
+func (p *Peers) spend(words int) bool { return p.bulk.Add(-int64(words))+int64(words) > 0 }
+
+// same reports whether two names are of one node; a boot of zero is any.
+func same(a, b rpc.Node) bool {
+	return a.Name == b.Name && (a.Boot == b.Boot || a.Boot == 0 || b.Boot == 0)
+}
+
+// above orders holders of one partition: the higher epoch, then the name.
+func above(epochA uint64, a rpc.Node, epochB uint64, b rpc.Node) bool {
+	if epochA != epochB {
+		return epochA > epochB
+	}
+	if a.Name != b.Name {
+		return a.Name > b.Name
+	}
+	return a.Boot > b.Boot
+}

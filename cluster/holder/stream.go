@@ -1,0 +1,98 @@
+package holder
+
+import (
+	"time"
+
+	"weir/rpc"
+)
+
+const (
+	batchWords  = 1024 // of one batch; the last one before a change of hands may have rpc.MaxWords
+	batchLeast  = 100 * time.Millisecond
+	batchLonger = 800 * time.Millisecond
+)
+
+// stream keeps one copy of a partition up to date. It sends numbered batches,
+// one at a time; each carries what has changed since it was last acknowledged,
+// as it is when the batch is made. So a batch that is lost, late or doubled does
+// no harm: the copy ignores every number that is not above the last.
+type stream struct {
+	to       rpc.Node
+	dirty    map[uint64]uint64 // fingerprints to send, and the batch each is under way in; 0 if none
+	sent     uint64            // the batch under way, 0 if none
+	at       int64             // when it was sent
+	wait     time.Duration     // how long it is waited for
+	begun    bool              // the copy has begun
+	ended    bool              // a batch that completes the copy was sent, if perhaps not received
+	last     bool              // the batch under way completes the copy, or ends a merge
+	complete bool              // the copy is the designated one
+
+	since    int64 // when the oldest change came that is not acknowledged; 0 if all are
+	admitted int64 // units admitted that are not acknowledged
+	carried  int64 // of these, what the batch under way carries
+}
+
+func newStream(to rpc.Node) stream {
+	return stream{to: to, dirty: make(map[uint64]uint64), wait: batchLeast}
+}
+
+func (s *stream) exists() bool { return !s.to.IsZero() }
+
+// change notes that a word is not what the copy has.
+func (s *stream) change(fingerprint uint64, units, now int64) {
+	if !s.exists() {
+		return
+	}
+	s.dirty[fingerprint] = 0
+	s.admitted += units
+	if s.since == 0 {
+		s.since = now
+	}
+}
+
+// overdue reports whether the batch under way is to be sent anew.
+func (s *stream) overdue(now int64) bool { return s.sent != 0 && now-s.at >= int64(s.wait) }
+
+// collect takes the next batch of up to so many words.
+func (s *stream) collect(p *Partition, now int64, most int) []rpc.Word {
+	if s.overdue(now) {
+		s.wait = min(2*s.wait, batchLonger)
+	}
+	p.number++
+	words := make([]rpc.Word, 0, min(most, len(s.dirty)))
+	for fingerprint, carrier := range s.dirty {
+		if len(words) == most {
+			break
+		}
+		// What an overdue batch carries is to be sent again.
+		if carrier == 0 || carrier == s.sent {
+			words = append(words, rpc.Word{Fingerprint: fingerprint, Word: p.table.Get(fingerprint)})
+			s.dirty[fingerprint] = p.number
+		}
+	}
+	s.sent, s.at, s.carried = p.number, now, s.admitted
+	return words
+}
+
+// acknowledge takes in that the copy has a batch, and reports whether that is
+// the one under way.
+func (s *stream) acknowledge(number uint64, now int64) bool {
+	if s.sent == 0 || number != s.sent {
+		return false
+	}
+	for fingerprint, carrier := range s.dirty {
+		if carrier == number {
+			delete(s.dirty, fingerprint)
+		}
+	}
+	s.wait = max(batchLeast, 2*time.Duration(now-s.at))
+	s.admitted -= s.carried
+	s.carried = 0
+	if len(s.dirty) == 0 {
+		s.since = 0
+	} else {
+		s.since = s.at
+	}
+	s.sent, s.begun = 0, true
+	return true
+}

@@ -1,0 +1,320 @@
+package holder
+
+import (
+	"time"
+
+	"weir/rpc"
+)
+
+const (
+	askRarely = 5 * time.Second        // whether a copy is still needed
+	askOften  = 600 * time.Millisecond // the same, of one that should not last
+)
+
+// Tick does what is due. It is to be called every [Beat], and more often while
+// Busy.
+func (p *Partition) Tick(now int64, out *Out) {
+	p.tend(now, out)
+	if len(p.waiting) > 0 {
+		p.wakeOverdue(now, out)
+	}
+	p.finish(now, out)
+}
+
+// Busy reports whether something is under way that takes less than a beat.
+func (p *Partition) Busy() bool {
+	return len(p.waiting) > 0 || p.role == closing || p.role == opening || p.survey.number != 0 ||
+		p.target.exists() || p.merging.exists() || p.confirm != 0
+}
+
+func (p *Partition) tend(now int64, out *Out) {
+	if p.survey.number != 0 && now-p.survey.at >= int64(InnerLimit) {
+		p.conclude(now, out)
+	}
+	switch p.role {
+	case open:
+		p.tendHolder(now, out)
+	case closing:
+		p.tendGrant(now, out)
+	case opening:
+		p.tendOpening(now, out)
+	default:
+		p.tendCopy(now, out)
+	}
+}
+
+// tendHolder keeps the designated copy where the View wants it: at the backup;
+// or at the owner, if that is another node, which is then given the partition.
+func (p *Partition) tendHolder(now int64, out *Out) {
+	owner, want, _ := p.peers.place(p.id)
+	own := owner.IsZero() || owner == p.peers.self
+	switch {
+	case !own:
+		want = owner
+	case p.peers.replicas == 0 || want == p.peers.self:
+		want = rpc.Node{}
+	}
+	p.leaveGone(now)
+	if p.confirm != 0 && now-p.asked >= int64(InnerLimit) {
+		p.confirm = 0
+		p.look(now, out)
+		if p.role != open {
+			return
+		}
+	}
+	if p.target.exists() && !p.target.ended && (p.target.to != want || p.desig.to == want) {
+		p.retain[p.target.to] = 0
+		p.target = stream{}
+	}
+	switch {
+	case p.target.exists():
+		p.build(now, out)
+	case want.IsZero():
+		if own && p.peers.replicas == 0 && p.desig.exists() {
+			p.retain[p.desig.to] = 0
+			p.desig = stream{}
+		}
+		p.releaseOthers(now, out)
+	case p.desig.to != want || p.revoking != 0:
+		if p.desig.to == want { // it was revoked for one that is not wanted any more
+			p.desig, p.revoked, p.revoking = stream{}, false, 0
+		}
+		p.target = newStream(want)
+		p.all(p.target.dirty, now)
+		p.build(now, out)
+	case own:
+		p.releaseOthers(now, out)
+	default:
+		p.give(want, now, out)
+	}
+	if p.role == open && p.desig.exists() && !p.revoked {
+		s := &p.desig
+		if s.overdue(now) || s.sent == 0 && len(s.dirty) > 0 && now-s.at >= int64(Beat) {
+			p.push(s, now, out)
+		}
+	}
+}
+
+// leaveGone gives up copies at members that are gone.
+func (p *Partition) leaveGone(now int64) {
+	if p.desig.exists() && p.peers.Gone(now, p.desig.to) {
+		p.desig = stream{}
+		p.revoking, p.revoked = 0, false
+	}
+	if p.target.exists() && p.peers.Gone(now, p.target.to) {
+		p.target = stream{}
+	}
+	for n := range p.retain {
+		if p.peers.Gone(now, n) {
+			delete(p.retain, n)
+		}
+	}
+}
+
+// build brings the target as far as the designated copy, which is then revoked:
+// only one may ever take over.
+func (p *Partition) build(now int64, out *Out) {
+	s := &p.target
+	delete(p.retain, s.to)
+	if s.sent != 0 && !s.overdue(now) {
+		return
+	}
+	if !s.begun || len(s.dirty) > rpc.MaxWords {
+		if p.peers.spend(min(len(s.dirty), batchWords)) {
+			p.push(s, now, out)
+		}
+		return
+	}
+	if p.desig.exists() && !p.revoked {
+		if p.revoking == 0 || now-p.offered >= int64(again) {
+			p.number++
+			p.revoking, p.offered = p.number, now
+			p.answer(p.desig.to, revoke, p.revoking, out)
+		}
+		if len(s.dirty) > 0 && now-s.at >= int64(Beat) {
+			p.push(s, now, out)
+		}
+		return
+	}
+	s.ended = true
+	words := s.collect(p, now, rpc.MaxWords)
+	s.last = true
+	out.Moved += len(words)
+	out.send(s.to, rpc.Message{Kind: batch, Flags: flagComplete, Partition: p.id, Epoch: p.epoch, Number: s.sent, Words: words})
+}
+
+// push sends the next batch of a stream.
+func (p *Partition) push(s *stream, now int64, out *Out) {
+	if s.sent != 0 && !s.overdue(now) {
+		return
+	}
+	if s == &p.merging {
+		if len(s.dirty) == 0 && !s.ended {
+			*s = stream{} // the holder has everything
+			return
+		}
+		words := s.collect(p, now, batchWords)
+		m := rpc.Message{Kind: merge, Partition: p.id, Epoch: p.epoch, Number: s.sent, Words: words}
+		if s.last = len(words) == len(s.dirty); s.last {
+			m.Flags = flagLast
+		}
+		out.send(s.to, m)
+		return
+	}
+	m := rpc.Message{Kind: batch, Partition: p.id, Epoch: p.epoch}
+	if !s.begun {
+		m.Flags = flagBegin
+	}
+	m.Words = s.collect(p, now, batchWords)
+	m.Number, s.last = s.sent, false
+	if s == &p.target {
+		out.Moved += len(m.Words)
+	}
+	out.send(s.to, m)
+}
+
+// releaseOthers lets go of copies that are not needed, now that the partition
+// and its designated copy are where the View wants them.
+func (p *Partition) releaseOthers(now int64, out *Out) {
+	for n, last := range p.retain {
+		switch {
+		case n == p.desig.to:
+			delete(p.retain, n)
+		case last == 0 || now-last >= int64(again):
+			p.retain[n] = now
+			p.number++
+			p.answer(n, release, p.number, out)
+		}
+	}
+}
+
+// give hands the partition to its owner, which has the designated copy, once
+// that one says that it wants it.
+func (p *Partition) give(owner rpc.Node, now int64, out *Out) {
+	if owner == p.heldOff && now < p.holdOff || p.peers.Trouble(now, owner) {
+		return
+	}
+	if !p.wanted {
+		if p.offered == 0 || now-p.offered >= int64(again) {
+			p.offered = now
+			p.answer(owner, offer, 0, out)
+		}
+		return
+	}
+	if !p.assure(now, out) {
+		return
+	}
+	s := &p.desig
+	if len(s.dirty) > rpc.MaxWords {
+		p.push(s, now, out)
+		return
+	}
+	// What is under way may come after the grant, and is ignored then: so the
+	// grant carries it again.
+	for fingerprint := range s.dirty {
+		s.dirty[fingerprint] = 0
+	}
+	words := s.collect(p, now, rpc.MaxWords)
+	p.role, p.holder = closing, owner
+	p.epoch++
+	p.pledge = rpc.Message{Kind: grant, Partition: p.id, Epoch: p.epoch, Number: s.sent, Words: words}
+	p.pledged, p.repeated = now, now
+	out.Moved += len(words)
+	out.send(owner, p.pledge)
+}
+
+func (p *Partition) tendGrant(now int64, out *Out) {
+	switch {
+	case p.peers.Gone(now, p.holder):
+		p.takeOver(now, out)
+	case now-p.repeated >= int64(InnerLimit):
+		p.repeated = now
+		out.send(p.holder, p.pledge)
+	}
+}
+
+func (p *Partition) tendOpening(now int64, out *Out) {
+	for n := range p.yields {
+		if p.peers.Gone(now, n) {
+			delete(p.yields, n)
+		}
+	}
+	if len(p.yields) == 0 || now-p.opened >= int64(yieldLimit) {
+		p.epoch-- // open raises it
+		p.open(now, out)
+		return
+	}
+	if now-p.offered >= int64(again) {
+		p.offered = now
+		for n := range p.yields {
+			p.answer(n, yield, 0, out)
+		}
+	}
+}
+
+// tendCopy looks after a partition that somebody else holds, or nobody.
+func (p *Partition) tendCopy(now int64, out *Out) {
+	holderGone := !p.holder.IsZero() && p.peers.Gone(now, p.holder)
+	if holderGone && p.mayTakeOver() {
+		p.takeOver(now, out)
+		return
+	}
+	if p.restored && !p.merging.exists() && !p.holder.IsZero() && !holderGone {
+		p.mergeTo(p.holder, p.epoch, now, out)
+	}
+	if p.merging.exists() && !holderGone && p.merging.overdue(now) {
+		p.push(&p.merging, now, out)
+	}
+	wants := p.wants()
+	if wants && !p.complete && (p.holder.IsZero() || holderGone || now-p.hinted > int64(offersStop)) {
+		if now-p.survey.ended >= int64(again) || p.survey.ended == 0 {
+			p.look(now, out)
+		}
+		return
+	}
+	if p.role != copying {
+		return
+	}
+	after := askRarely
+	if !p.complete || wants {
+		after = askOften
+	}
+	if now-p.touched < int64(after) {
+		return
+	}
+	p.touched = now
+	to := p.holder
+	if owner, _, _ := p.peers.place(p.id); (holderGone || p.merging.exists()) && owner != p.peers.self {
+		to = owner
+	}
+	if !to.IsZero() {
+		p.answer(to, needed, 0, out)
+	}
+}
+
+// assure reports whether nobody can have taken over from this holder, and else
+// begins to ask.
+func (p *Partition) assure(now int64, out *Out) bool {
+	gap := p.peers.gap(now)
+	switch {
+	case p.sure == gap:
+		return true
+	case p.confirm != 0 && p.askedGap == gap || p.survey.number != 0:
+	case p.desig.exists() && !p.peers.Gone(now, p.desig.to):
+		p.number++
+		p.confirm, p.asked, p.askedGap = p.number, now, gap
+		p.answer(p.desig.to, confirm, p.confirm, out)
+	default:
+		p.askedGap = gap
+		p.look(now, out)
+		return p.role == open && p.sure == gap
+	}
+	return false
+}
+
+// assured takes in that nobody has taken over by the time of asking.
+func (p *Partition) assured(now int64, out *Out) {
+	p.confirm = 0
+	p.sure = p.askedGap
+	p.wake()
+}
