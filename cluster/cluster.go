@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -9,10 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/leaky"
+	"weir/cluster/holder"
 	"weir/ring"
 	"weir/rpc"
-	"weir/shard"
 )
 
 // Membership tells who the members are. A *ring.Ring is one.
@@ -26,22 +26,27 @@ type Membership interface {
 type Config struct {
 	RPC            rpc.Config // Self names this node; Clock is the deciding clock
 	Members        Membership
-	ForwardTimeout time.Duration // deadline of one call to an owner; default 100 ms
+	ForwardTimeout time.Duration // deadline of one call to another node; default 100 ms
+	Replicas       int           // backups of each partition, 0 or 1
+	HashKey        uint64        // mark of the key that buckets' keys are hashed with: others' snapshots are foreign
 	Log            *slog.Logger  // default: none
 }
 
 // Cluster decides checks together with its peers. It is made by [New], works
 // once [Cluster.Open] has returned, and is safe for concurrent use.
 type Cluster struct {
-	config Config
-	clock  func() int64
-	server *rpc.Server
-	tables [ring.Partitions]*shard.Table
-	routes atomic.Pointer[routes]
-	stats  Stats
+	config     Config
+	self       rpc.Node
+	clock      func() int64 // the deciding clock, that words are instants of
+	started    time.Time    // for the clock of the protocol
+	server     *rpc.Server
+	peers      *holder.Peers
+	partitions [ring.Partitions]partition
+	routes     atomic.Pointer[routes]
+	stats      Stats
 
 	mu      sync.Mutex
-	changed chan struct{} // closed and replaced when routes are
+	changed chan struct{} // closed and replaced when routes are, and with each beat
 
 	stop    chan struct{}
 	once    sync.Once
@@ -50,30 +55,35 @@ type Cluster struct {
 
 // Stats counts what a Cluster did since it was made.
 type Stats struct {
-	Local     atomic.Int64 // stages decided here for this node's own callers
-	Forwarded atomic.Int64 // stages sent to their owner
-	Degraded  [reasons]atomic.Int64
+	Local      atomic.Int64 // stages that this node asked itself for its own callers
+	Forwarded  atomic.Int64 // stages sent to another node
+	Backup     atomic.Int64 // of both, those that another than the owner decided after a failure
+	Degraded   [reasons]atomic.Int64
+	KeysMoved  atomic.Int64 // words sent to build copies and to hand partitions over
+	HandedOver atomic.Int64 // partitions given to their owner
+	TakenOver  atomic.Int64 // partitions taken from a holder that failed
 }
 
-// Reason says why an owner could not be asked.
+// Reason says why a decision is degraded.
 type Reason uint8
 
 const (
 	ReasonUnavailable Reason = iota // no connection, it broke before the answer, or the answer was none
 	ReasonTimeout                   // no answer within the forward timeout
 	ReasonOverloaded                // too many calls to the owner under way
-	ReasonNotOwner                  // the nodes asked do not agree on an owner
+	ReasonNotOwner                  // the nodes asked do not know who holds the partition
+	ReasonFailover                  // a backup has taken over, and may lack what its holder did last
 	reasons
 )
 
 // Reasons returns every reason, in the order of Stats.Degraded.
 func Reasons() []Reason {
-	return []Reason{ReasonUnavailable, ReasonTimeout, ReasonOverloaded, ReasonNotOwner}
+	return []Reason{ReasonUnavailable, ReasonTimeout, ReasonOverloaded, ReasonNotOwner, ReasonFailover}
 }
 
 // String returns the reason as the metrics spell it.
 func (r Reason) String() string {
-	return [reasons]string{"unavailable", "timeout", "overloaded", "not_owner"}[r]
+	return [reasons]string{"unavailable", "timeout", "overloaded", "not_owner", "failover"}[r]
 }
 
 // New returns a cluster that has not started.
@@ -87,24 +97,35 @@ func New(config Config) *Cluster {
 	if config.RPC.Stats == nil {
 		config.RPC.Stats = new(rpc.Stats)
 	}
-	c := &Cluster{config: config, clock: config.RPC.Clock, changed: make(chan struct{}), stop: make(chan struct{})}
-	for p := range c.tables {
-		c.tables[p] = shard.NewTable()
+	c := &Cluster{
+		config:  config,
+		self:    config.RPC.Self.Node(),
+		clock:   config.RPC.Clock,
+		started: time.Now().Add(-time.Hour), // no reading is zero
+		changed: make(chan struct{}),
+		stop:    make(chan struct{}),
 	}
-	c.server = rpc.NewServer(config.RPC, peers{c})
-	c.routes.Store(newRoutes(config, nil))
+	c.peers = holder.NewPeers(c.self, config.Replicas, c.now())
+	for i := range c.partitions {
+		c.partitions[i].Partition = holder.New(uint32(i), c.peers, c.clock)
+	}
+	c.server = rpc.NewServer(config.RPC, handler{c})
+	c.routes.Store(&routes{view: ring.NewView(nil)})
 	return c
 }
 
-// Open starts answering peers on the listener and following the membership. The
-// cluster closes the listener.
+// Open starts answering peers on the listener and following the membership. It
+// is to be called when the membership has been joined: alone, a node would take
+// all partitions for its own. The cluster closes the listener.
 func (c *Cluster) Open(listener net.Listener) {
+	c.adopt()
 	c.workers.Go(func() {
 		if err := c.server.Serve(listener); err != nil {
 			c.config.Log.Error("node-to-node listener failed", "error", err)
 		}
 	})
 	c.workers.Go(c.follow)
+	c.workers.Go(c.beat)
 	c.workers.Go(c.sweep)
 }
 
@@ -135,14 +156,48 @@ func (c *Cluster) Await(ctx context.Context, condition func(*ring.View) bool) er
 		}
 		select {
 		case <-changed:
+		case <-c.stop:
+			return errors.New("cluster: closed")
 		case <-ctx.Done():
 			return fmt.Errorf("cluster: waiting for the membership: %w", ctx.Err())
 		}
 	}
 }
 
+// AwaitOwn returns once this node holds every partition that its View gives it.
+func (c *Cluster) AwaitOwn(ctx context.Context) error {
+	return c.Await(ctx, func(v *ring.View) bool {
+		for i := range uint32(ring.Partitions) {
+			owner, ok := v.Owner(i)
+			if ok && v.Members()[owner].Name == c.self.Name && !c.partitions[i].status(c.now()).Holds {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// AwaitEmpty returns once this node, which leaves, has handed over all that it
+// had; or at once if there is nobody left to hand it to.
+func (c *Cluster) AwaitEmpty(ctx context.Context) error {
+	return c.Await(ctx, func(v *ring.View) bool {
+		if _, ok := v.Owner(0); !ok {
+			return true
+		}
+		for i := range c.partitions {
+			if !c.partitions[i].status(c.now()).Empty {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // View returns the membership that the cluster decides by.
 func (c *Cluster) View() *ring.View { return c.routes.Load().view }
+
+// now is the clock of the protocol.
+func (c *Cluster) now() int64 { return int64(time.Since(c.started)) }
 
 // Stats returns the cluster's counters.
 func (c *Cluster) Stats() *Stats { return &c.stats }
@@ -150,14 +205,49 @@ func (c *Cluster) Stats() *Stats { return &c.stats }
 // RPC returns the counters of the calls between this node and its peers.
 func (c *Cluster) RPC() *rpc.Stats { return c.config.RPC.Stats }
 
-// LiveBuckets returns the buckets that this node holds, among them expired ones
-// that have not been swept yet.
+// LiveBuckets returns the buckets that this node decides, without copies of
+// others'. Among them are expired ones that have not been swept yet.
 func (c *Cluster) LiveBuckets() int {
-	n := 0
-	for _, t := range c.tables {
-		n += t.Len()
+	n, now := 0, c.now()
+	for i := range c.partitions {
+		if p := &c.partitions[i]; p.status(now).Holds {
+			n += p.Table().Len()
+		}
 	}
 	return n
+}
+
+// Replication tells how far the copies are behind, and what moves.
+type Replication struct {
+	Lag      time.Duration // of the partition that is the furthest behind
+	Admitted int64         // units that no copy knows of: what a crash now would admit too much, of all keys together
+	Held     int           // partitions that this node decides
+	Building int           // partitions that are being copied or handed over
+}
+
+// Replication returns how it is now.
+func (c *Cluster) Replication() Replication {
+	var r Replication
+	now := c.now()
+	for i := range c.partitions {
+		s := c.partitions[i].status(now)
+		r.Lag = max(r.Lag, s.Lag)
+		r.Admitted += s.Admitted
+		if s.Holds {
+			r.Held++
+		}
+		if s.Building {
+			r.Building++
+		}
+	}
+	return r
+}
+
+// Circuit reports whether calls to the member go to its backups at once, since
+// it is silent or slow.
+func (c *Cluster) Circuit(name string) (open bool) {
+	n, ok := c.routes.Load().nodeNamed(name, c.self)
+	return ok && c.peers.Open(n)
 }
 
 // LiveBucketsOfAll asks every member how many buckets it holds, all at once.
@@ -165,53 +255,105 @@ func (c *Cluster) LiveBuckets() int {
 func (c *Cluster) LiveBucketsOfAll(ctx context.Context) map[string]int64 {
 	ctx, cancel := context.WithTimeout(ctx, c.config.ForwardTimeout)
 	defer cancel()
-	r := c.routes.Load()
-	live := map[string]int64{r.self: int64(c.LiveBuckets())}
+	live := map[string]int64{c.self.Name: int64(c.LiveBuckets())}
 	var mu sync.Mutex
 	var calls sync.WaitGroup
-	for i, client := range r.clients {
-		if client == nil {
-			continue
-		}
+	for name, p := range c.routes.Load().byName {
 		calls.Go(func() {
-			status, err := client.Status(ctx)
+			status, err := p.calls.Status(ctx)
 			if err != nil {
 				return // counted by rpc; the answer shows who is missing
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			live[r.members[i].Name] = status.LiveBuckets
+			live[name] = status.LiveBuckets
 		})
 	}
 	calls.Wait()
 	return live
 }
 
-// follow keeps the routes at the View.
+// follow keeps up with the View.
 func (c *Cluster) follow() {
 	for {
 		select {
 		case <-c.stop:
 			return
 		case <-c.config.Members.Changed():
-			old := c.routes.Load()
-			now := newRoutes(c.config, old)
-			c.mu.Lock()
-			c.routes.Store(now)
-			close(c.changed)
-			c.changed = make(chan struct{})
-			c.mu.Unlock()
-			now.closeReplaced(old)
-			c.warnOfOtherPolicies(now)
+			c.adopt()
 		}
 	}
+}
+
+// adopt makes the current View the one that this node goes by.
+func (c *Cluster) adopt() {
+	old := c.routes.Load()
+	r := c.newRoutes(old)
+	c.routes.Store(r)
+	now := c.now()
+	c.peers.SetPlacement(now, placement(r.view, c.self))
+	c.tick(now, func(*partition) bool { return true })
+	c.tellWaiting()
+	r.closeReplaced(old)
+	c.warnOfOtherPolicies(r)
+}
+
+// tellWaiting has those who wait look again.
+func (c *Cluster) tellWaiting() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// short is how often partitions are looked after that are in the middle of
+// something.
+const short = 10 * time.Millisecond
+
+// beat gives the protocol its time.
+func (c *Cluster) beat() {
+	ticker := time.NewTicker(short)
+	defer ticker.Stop()
+	last := int64(0)
+	for {
+		select {
+		case <-c.stop:
+			return
+		case <-ticker.C:
+		}
+		now := c.now()
+		if now-last < int64(holder.Beat) {
+			c.tick(now, func(p *partition) bool { return p.busy.Load() })
+			continue
+		}
+		last = now
+		var out holder.Out
+		c.peers.Tick(now, &out)
+		c.emit(&out)
+		c.tick(now, func(*partition) bool { return true })
+		c.tellWaiting()
+	}
+}
+
+// tick lets the partitions do what is due.
+func (c *Cluster) tick(now int64, due func(*partition) bool) {
+	var out holder.Out
+	for i := range c.partitions {
+		if due(&c.partitions[i]) {
+			c.advance(uint32(i), now, &out, func(p *holder.Partition) { p.Tick(now, &out) })
+			if stray := c.partitions[i].stray.Load(); stray != nil {
+				c.adoptStray(uint32(i), stray, now, &out)
+			}
+		}
+	}
+	c.emit(&out)
 }
 
 // warnOfOtherPolicies says which members would decide by another policy: a
 // request is limited by that of the node it is asked of.
 func (c *Cluster) warnOfOtherPolicies(r *routes) {
-	self, _ := r.view.Member(r.self)
-	for _, m := range r.members {
+	self, _ := r.view.Member(c.self.Name)
+	for _, m := range r.view.Members() {
 		if m.State == ring.Active && m.Policy != self.Policy {
 			c.config.Log.Warn("a member has another policy; give all nodes the same", "peer", m.Name, "policy", m.Policy, "own", self.Policy)
 		}
@@ -235,26 +377,12 @@ func (c *Cluster) sweep() {
 		case <-ticker.C:
 		}
 		now := c.clock()
-		for p := part; p < len(c.tables); p += sweepParts {
-			c.tables[p].Rebuild(now)
+		for i := part; i < len(c.partitions); i += sweepParts {
+			p := &c.partitions[i]
+			p.Table().Rebuild(now)
+			if stray := p.stray.Load(); stray != nil {
+				stray.Rebuild(now)
+			}
 		}
 	}
-}
-
-// decideHere appends the answers of a sequence to results: up to its first
-// refusal, or all of them if it only peeks.
-func (c *Cluster) decideHere(checks []leaky.Check, peek bool, now int64, results []leaky.Result) []leaky.Result {
-	for _, check := range checks {
-		table := c.tables[check.Partition]
-		if peek {
-			results = append(results, table.Look(check, now))
-			continue
-		}
-		res := table.Take(check, now)
-		results = append(results, res)
-		if !res.Allowed {
-			break
-		}
-	}
-	return results
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"weir/cluster/holder"
 	"weir/leaky"
 	"weir/rpc"
 )
@@ -11,28 +12,45 @@ import (
 // Options says how sequences are decided.
 type Options struct {
 	Peek          bool // look at every check and take nothing
-	LocalFallback bool // decide on this node's own tables what no owner can be asked
+	Lower         bool // give every check's cost back; not together with Peek
+	LocalFallback bool // decide on this node's own tables what nobody who knows could be asked
+}
+
+func (o Options) mode() mode {
+	switch {
+	case o.Peek:
+		return looking
+	case o.Lower:
+		return lowering
+	}
+	return taking
 }
 
 // Outcome is what became of one sequence.
 type Outcome struct {
 	// Results answers the checks in order: up to the first refusal, or all of
-	// them for a peek. It is shorter if the owner of the next check could not
-	// be asked; Degraded is true then.
+	// them for a peek. It is shorter if nobody who knows the next check's
+	// bucket could be asked; Degraded is true then.
 	Results []leaky.Result
-	// Degraded says that an owner could not be asked. With LocalFallback the
-	// rest was decided here, else it was not decided.
+	// Degraded says that a failure may show in the results: a backup has just
+	// taken over, or nobody who knows could be asked. In the latter case the
+	// rest was decided here with LocalFallback, else it was not decided.
 	Degraded bool
+
+	stray bool // the rest was not decided, or only here
 }
 
 // Sequence is checks to be decided in order, cut into stages. The checks of a
 // stage share a partition; a stage may be empty.
 type Sequence [][]leaky.Check
 
-// part is one stage of one sequence.
+// part is one stage of one sequence, on its way to who decides it.
 type part struct {
 	sequence int
-	checks   []leaky.Check
+	question
+	path   holder.Path
+	failed bool   // a node was asked and has not decided it
+	reason Reason // why the node asked first did not decide it
 }
 
 // batch is one Decide under way. In each round every open sequence is in
@@ -45,20 +63,23 @@ type batch struct {
 }
 
 // Decide decides the sequences, each to its first refusal, and returns one
-// outcome for each. Each stage takes at most two forward timeouts, for every
-// [rpc.MaxChecks] checks that it asks of one owner.
+// outcome for each. A stage takes a forward timeout and half another at most
+// while a node is silent, for every [rpc.MaxChecks] checks that are asked of
+// one node.
 func (c *Cluster) Decide(ctx context.Context, sequences []Sequence, opts Options) []Outcome {
 	b := &batch{Cluster: c, ctx: ctx, opts: opts, outcomes: make([]Outcome, len(sequences))}
 	stages := 0
 	for _, s := range sequences {
 		stages = max(stages, len(s))
 	}
-	open := make([]part, 0, len(sequences))
+	open := make([]*part, 0, len(sequences))
 	for stage := range stages {
 		open = open[:0]
 		for i, s := range sequences {
 			if stage < len(s) && len(s[stage]) > 0 && b.goesOn(b.outcomes[i]) {
-				open = append(open, part{i, s[stage]})
+				p := &part{sequence: i, path: c.peers.Path(s[stage][0].Partition)}
+				p.checks, p.mode = s[stage], opts.mode()
+				open = append(open, p)
 			}
 		}
 		b.round(open)
@@ -68,131 +89,181 @@ func (c *Cluster) Decide(ctx context.Context, sequences []Sequence, opts Options
 
 // goesOn reports whether the checks after those answered are to be decided.
 func (b *batch) goesOn(out Outcome) bool {
-	if out.Degraded && !b.opts.LocalFallback {
+	if out.stray && !b.opts.LocalFallback {
 		return false
 	}
 	n := len(out.Results)
-	return n == 0 || b.opts.Peek || out.Results[n-1].Allowed
+	return n == 0 || b.opts.mode() != taking || out.Results[n-1].Allowed
 }
 
-// round has each owner decide its parts, all owners at once.
-func (b *batch) round(parts []part) {
-	r := b.routes.Load()
-	var mine []part
-	theirs := make(map[int][]part)
-	for _, p := range parts {
-		if owner := r.owner(p.checks[0]); owner == here {
-			mine = append(mine, p)
-		} else {
-			theirs[owner] = append(theirs[owner], p)
-		}
-	}
-	var calls sync.WaitGroup
-	for owner, parts := range theirs {
-		b.stats.Forwarded.Add(int64(len(parts)))
-		calls.Go(func() { b.forward(r.clients[owner], parts) })
-	}
-	if len(mine) > 0 {
-		b.stats.Local.Add(int64(len(mine)))
-		b.decideParts(mine)
-	}
-	calls.Wait()
+// step is one send of a call: whom to ask, and what goes with the question.
+type step struct {
+	node   rpc.Node
+	hop    uint8
+	failed rpc.Node
 }
 
-// forward asks a peer, and whom it names for parts that it does not own.
-func (b *batch) forward(peer *rpc.Client, parts []part) {
-	var calls sync.WaitGroup
-	for name, parts := range b.ask(peer, 0, parts) {
-		calls.Go(func() { b.redirect(name, parts) })
-	}
-	calls.Wait()
-}
-
-// redirect asks the owner that a peer has named, and nobody after it.
-func (b *batch) redirect(name string, parts []part) {
-	// The View may have moved on since the round began.
-	r := b.routes.Load()
-	owner, ok := r.index(name)
-	switch {
-	case !ok:
-		b.fallBack(parts, ReasonNotOwner)
-	case owner == here:
-		b.decideParts(parts)
-	default:
-		for _, parts := range b.ask(r.clients[owner], 1, parts) {
-			b.fallBack(parts, ReasonNotOwner)
-		}
-	}
-}
-
-// ask has the peer decide the parts, in their order, and returns those that it
-// does not own by the owner it names. Parts that it fails to answer fall back.
-func (b *batch) ask(peer *rpc.Client, hop uint8, parts []part) map[string][]part {
-	var moved map[string][]part
+// round has the parts decided. Each is sent at most three times: to the owner,
+// to whom that one names, and once more after a failure.
+func (b *batch) round(parts []*part) {
+	first := true
 	for len(parts) > 0 {
-		unasked := parts
-		var chunk []part
-		chunk, parts = cut(parts)
-		req := &rpc.DecideRequest{Hop: hop, Peek: b.opts.Peek, Sequences: make([][]leaky.Check, len(chunk))}
-		for i, p := range chunk {
-			req.Sequences[i] = p.checks
-		}
-		ctx, cancel := context.WithTimeout(b.ctx, b.config.ForwardTimeout)
-		reply, err := peer.Decide(ctx, req)
-		cancel()
-		if err != nil {
-			b.config.Log.Warn("owner could not be asked", "peer", peer.Peer(), "error", err)
-			if rpc.CodeOf(err) == rpc.CodeWrongPeer {
-				b.config.Members.Doubt(peer.Peer())
-			}
-			b.fallBack(unasked, reasonOf(err)) // the rest would fare no better
-			return moved
-		}
-		for i, p := range chunk {
-			switch out := reply.Outcomes[i]; {
-			case out.NotOwner:
-				if moved == nil {
-					moved = make(map[string][]part)
-				}
-				moved[out.Owner] = append(moved[out.Owner], p)
-			default:
-				result := &b.outcomes[p.sequence].Results
-				*result = append(*result, out.Results...)
+		var here []*part
+		groups := make(map[step][]*part)
+		for _, p := range parts {
+			if p.path.To == b.self {
+				here = append(here, p)
+			} else {
+				to := step{p.path.To, p.path.Hop, p.path.Failed}
+				groups[to] = append(groups[to], p)
 			}
 		}
+		if first {
+			b.stats.Local.Add(int64(len(here)))
+			b.stats.Forwarded.Add(int64(len(parts) - len(here)))
+			first = false
+		}
+		var calls sync.WaitGroup
+		for to, group := range groups {
+			calls.Go(func() { b.forward(to, group) })
+		}
+		if len(here) > 0 {
+			b.decideHere(here)
+		}
+		calls.Wait()
+		parts = b.sort(parts)
 	}
-	return moved
 }
 
-// cut returns as many parts as one request may carry, at least one, and the
-// rest.
-func cut(parts []part) (chunk, rest []part) {
-	checks := len(parts[0].checks)
+// decideHere asks this node itself.
+func (b *batch) decideHere(parts []*part) {
+	at := b.clock()
+	var out holder.Out
+	var open []*question
+	for _, p := range parts {
+		q := &p.question
+		q.call = holder.Call{Hop: p.path.Hop, Failed: p.path.Failed}
+		b.ask(q, at, &out)
+		p.because(ReasonNotOwner)
+		if !q.settledAt(p.path.Hop) {
+			open = append(open, q)
+		}
+	}
+	b.emit(&out)
+	if len(open) > 0 {
+		b.attend(b.ctx, open)
+	}
+}
+
+// forward asks another node, with as few calls as their bounds allow, one after
+// another, so that the order of the parts is kept.
+func (b *batch) forward(to step, parts []*part) {
+	questions := make([]*question, len(parts))
+	for i, p := range parts {
+		questions[i] = &p.question
+		p.verdict = holder.Verdict{Action: holder.Fail}
+	}
+	for len(questions) > 0 {
+		var chunk []*question
+		chunk, questions = cutQuestions(questions)
+		asked := parts[:len(chunk)]
+		outcomes, err := b.call(b.ctx, to, chunk, b.config.ForwardTimeout)
+		if err != nil {
+			b.config.Log.Warn("node could not be asked", "peer", to.node.Name, "error", err)
+			for _, p := range parts { // the rest would fare no better
+				p.because(reasonOf(err))
+			}
+			return
+		}
+		for i, p := range asked {
+			p.because(ReasonNotOwner)
+			switch out := outcomes[i]; {
+			case !out.NotOwner:
+				p.results = out.Results
+				p.verdict = holder.Verdict{Action: holder.Decide, Degraded: out.Degraded}
+			case out.Owner != "":
+				// One that is not in the View yet cannot be asked from here; whoever
+				// has named it can.
+				to, ok := b.routes.Load().nodeNamed(out.Owner, b.self)
+				if !ok {
+					to = rpc.Node{Name: out.Owner}
+				}
+				p.verdict = holder.Verdict{Action: holder.Ask, To: to}
+			}
+		}
+		parts = parts[len(chunk):]
+	}
+}
+
+// sort writes the outcomes of the parts that are decided or given up, and
+// returns the others, with whom to ask next.
+func (b *batch) sort(parts []*part) []*part {
+	var open []*part
+	for _, p := range parts {
+		out := &b.outcomes[p.sequence]
+		switch {
+		case p.verdict.Action == holder.Decide:
+			out.Results = append(out.Results, p.results...)
+			if p.path.FailedOver() {
+				b.stats.Backup.Add(1)
+			}
+			if p.verdict.Degraded {
+				out.Degraded = true
+				b.stats.Degraded[ReasonFailover].Add(1)
+			}
+		case p.verdict.Action == holder.Ask && p.path.Redirect(p.verdict.To):
+			open = append(open, p.anew())
+		case p.verdict.Action != holder.Ask && b.ctx.Err() == nil && p.path.Fail():
+			open = append(open, p.anew())
+		default:
+			b.fallBack(p)
+		}
+	}
+	return open
+}
+
+// because notes why a node has not decided the part. What counts is the first
+// failure, not what came of asking the backup then.
+func (p *part) because(reason Reason) {
+	if !p.failed || !p.path.FailedOver() {
+		p.failed, p.reason = true, reason
+	}
+}
+
+// anew is the part with nothing decided.
+func (p *part) anew() *part {
+	p.question = question{checks: p.checks, mode: p.mode}
+	return p
+}
+
+// cutQuestions returns as many as one request may carry, at least one, and the
+// rest. All of them are sent with the same hop and the same evidence.
+func cutQuestions(questions []*question) (chunk, rest []*question) {
+	checks := len(questions[0].checks)
 	n := 1
-	for n < len(parts) && n < rpc.MaxSequences && checks+len(parts[n].checks) <= rpc.MaxChecks {
-		checks += len(parts[n].checks)
+	for n < len(questions) && n < rpc.MaxSequences && checks+len(questions[n].checks) <= rpc.MaxChecks {
+		checks += len(questions[n].checks)
 		n++
 	}
-	return parts[:n], parts[n:]
+	return questions[:n], questions[n:]
 }
 
-// fallBack marks the parts degraded and decides them here if that is wanted.
-func (b *batch) fallBack(parts []part, reason Reason) {
-	b.stats.Degraded[reason].Add(int64(len(parts)))
-	for _, p := range parts {
-		b.outcomes[p.sequence].Degraded = true
+func requestOf(questions []*question) [][]leaky.Check {
+	sequences := make([][]leaky.Check, len(questions))
+	for i, q := range questions {
+		sequences[i] = q.checks
 	}
+	return sequences
+}
+
+// fallBack marks the part's outcome degraded and decides it here if that is
+// wanted.
+func (b *batch) fallBack(p *part) {
+	b.stats.Degraded[p.reason].Add(1)
+	out := &b.outcomes[p.sequence]
+	out.Degraded, out.stray = true, true
 	if b.opts.LocalFallback {
-		b.decideParts(parts)
-	}
-}
-
-// decideParts decides the parts on this node's tables at one clock reading.
-func (b *batch) decideParts(parts []part) {
-	now := b.clock()
-	for _, p := range parts {
-		result := &b.outcomes[p.sequence].Results
-		*result = b.decideHere(p.checks, b.opts.Peek, now, *result)
+		out.Results = b.decideStray(p.checks, p.mode, b.clock(), out.Results)
 	}
 }
 

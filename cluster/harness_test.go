@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"weir/cluster/holder"
 	"weir/leaky"
 	"weir/ring"
 	"weir/ring/fabric"
@@ -87,7 +88,8 @@ func (w *world) config(name string, members Membership) Config {
 			Clock: func() int64 { return time.Now().UnixNano() },
 			Dial:  w.net.Dialer(hostOf(name)),
 		},
-		Members: members,
+		Members:  members,
+		Replicas: 1,
 	}
 }
 
@@ -112,16 +114,109 @@ func (w *world) node(name, sees string, change ...func(*Config)) (*Cluster, *dic
 	return c, d
 }
 
-// owned returns a partition that satisfies "owner in this view" for all pairs
-// of view and owner given.
+// together starts nodes that all see the same, and lets them settle.
+func (w *world) together(sees string, names ...string) []*Cluster {
+	w.t.Helper()
+	nodes := make([]*Cluster, len(names))
+	for i, name := range names {
+		nodes[i], _ = w.node(name, sees)
+	}
+	w.settle(nodes...)
+	return nodes
+}
+
+// settle waits until nodes whose views agree hold what these give them, every
+// partition has its one complete copy if there are two to share it, and nobody
+// has anything else. It returns 15 ms after a beat of dictated nodes that were
+// started together, so that what comes next meets no timer of theirs.
+func (w *world) settle(nodes ...*Cluster) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	defer cancel()
+	for _, n := range nodes {
+		if err := n.AwaitOwn(ctx); err != nil {
+			w.t.Fatalf("%s does not get its own: %v", n.self.Name, err)
+		}
+	}
+	for _, n := range nodes {
+		n.LiveBucketsOfAll(ctx) // so that they are connected
+	}
+	time.Sleep(time.Until(afterBeat(nodes[0])))
+	for why := unsettled(nodes); why != ""; why = unsettled(nodes) {
+		if ctx.Err() != nil {
+			w.t.Fatalf("not settled: %s", why)
+		}
+		time.Sleep(holder.Beat)
+	}
+}
+
+// afterBeat is 15 ms after the next beat: the first one comes with the first
+// tick.
+func afterBeat(n *Cluster) time.Time {
+	since := time.Since(n.started.Add(time.Hour)) // New takes an hour off
+	return time.Now().Add(holder.Beat - (since-short-15*time.Millisecond)%holder.Beat)
+}
+
+// unsettled says what is not as it is when nothing has happened for long.
+func unsettled(nodes []*Cluster) string {
+	now := make([]int64, len(nodes))
+	for i, n := range nodes {
+		now[i] = n.now()
+	}
+	for p := range uint32(ring.Partitions) {
+		holders, copies := 0, 0
+		for i, n := range nodes {
+			s := n.partitions[p].status(now[i])
+			switch {
+			case s.Building || s.Lag > 0:
+				return fmt.Sprintf("partition %d is being copied by %s", p, n.self.Name)
+			case s.Holds:
+				holders++
+			case !s.Empty:
+				copies++
+			}
+		}
+		want := 0
+		if _, ok := nodes[0].View().Backup(p); ok {
+			want = nodes[0].config.Replicas
+		}
+		if holders != 1 || copies != want {
+			return fmt.Sprintf("partition %d has %d holders and %d copies", p, holders, copies)
+		}
+	}
+	return ""
+}
+
+// awaitHolder waits until the node decides the partition, whatever views say.
+func (w *world) awaitHolder(n *Cluster, p uint32) {
+	w.t.Helper()
+	for range 200 {
+		if n.partitions[p].status(n.now()).Holds {
+			return
+		}
+		time.Sleep(short + hop)
+	}
+	w.t.Fatalf("%s does not get partition %d", n.self.Name, p)
+}
+
+// owned returns a partition that has this owner in this view, or "owner backup",
+// for all pairs given.
 func owned(t *testing.T, pairs ...string) uint32 {
 	t.Helper()
+	views := make([]*ring.View, 0, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		views = append(views, view(pairs[i]))
+	}
 	for p := range uint32(ring.Partitions) {
 		fits := true
-		for i := 0; i < len(pairs); i += 2 {
-			v := view(pairs[i])
+		for i, v := range views {
+			owner, backup, named := strings.Cut(pairs[2*i+1], " ")
 			o, ok := v.Owner(p)
-			fits = fits && ok && v.Members()[o].Name == pairs[i+1]
+			fits = fits && ok && v.Members()[o].Name == owner
+			if named {
+				b, ok := v.Backup(p)
+				fits = fits && ok && v.Members()[b].Name == backup
+			}
 		}
 		if fits {
 			return p
@@ -176,6 +271,13 @@ func same[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
+// answered counts the calls that others answer to the node meanwhile.
+func answered(c *Cluster, f func()) uint64 {
+	before := c.RPC().Answered.Load()
+	f()
+	return c.RPC().Answered.Load() - before
+}
+
 // degraded returns "timeout=2" of all reasons that have been counted.
 func degraded(c *Cluster) string {
 	var out []string
@@ -217,17 +319,20 @@ func (w *world) full(name string, boot uint64, seeds ...string) *full {
 	config.RPC.Self.Boot = boot
 	n := &full{Cluster: New(config), ring: r}
 	w.t.Cleanup(n.stop)
-	n.Open(w.net.Listen(rpcOf(name)))
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
 	if err := r.Join(ctx); err != nil {
 		w.t.Fatal(err)
 	}
+	n.Open(w.net.Listen(rpcOf(name)))
 	r.SetState(ring.Active)
 	w.await(fmt.Sprintf("%s is active", name), n, func(v *ring.View) bool {
 		m, _ := v.Member(name)
 		return m.State == ring.Active
 	})
+	if err := n.AwaitOwn(ctx); err != nil {
+		w.t.Fatal(err)
+	}
 	return n
 }
 

@@ -1,92 +1,89 @@
 package cluster
 
 import (
-	"weir/leaky"
+	"weir/cluster/holder"
 	"weir/ring"
 	"weir/rpc"
 )
 
-// here is the index of the node itself among owners.
-const here = -1
-
-// routes is one View with a client to each of its members. It is immutable.
+// routes is one View with the peers in it. It is immutable.
 type routes struct {
-	view    *ring.View
-	self    string
-	members []ring.Member
-	clients []*rpc.Client // by member index; nil for this node and for failed members
+	view   *ring.View
+	byName map[string]*peer // everybody who can be asked: all but this node and failed members
 }
 
-// newRoutes returns the routes of the current View, with the clients that old
+// newRoutes returns the routes of the current View, with the peers that old
 // already had.
-func newRoutes(config Config, old *routes) *routes {
-	r := &routes{view: config.Members.View(), self: config.RPC.Self.Name}
-	r.members = r.view.Members()
-	r.clients = make([]*rpc.Client, len(r.members))
-	for i, m := range r.members {
-		if m.Name == r.self || m.State == ring.Failed {
+func (c *Cluster) newRoutes(old *routes) *routes {
+	r := &routes{view: c.config.Members.View(), byName: make(map[string]*peer)}
+	for _, m := range r.view.Members() {
+		if m.Name == c.self.Name || m.State == ring.Failed {
 			continue
 		}
-		if r.clients[i] = old.client(m); r.clients[i] == nil {
-			peer := rpc.Identity{Name: m.Name, Boot: m.Boot, Label: config.RPC.Self.Label, Format: config.RPC.Self.Format}
-			r.clients[i] = rpc.NewClient(config.RPC, peer, m.RPC)
+		if have := old.byName[m.Name]; have != nil && have.node.Boot == m.Boot && have.address == m.RPC {
+			r.byName[m.Name] = have
+		} else {
+			r.byName[m.Name] = c.newPeer(m)
 		}
 	}
 	return r
 }
 
-// client returns the client to that very member: the same name, boot and
-// address.
-func (r *routes) client(m ring.Member) *rpc.Client {
-	if r == nil {
-		return nil
-	}
-	for i, have := range r.members {
-		if have.Name == m.Name && have.Boot == m.Boot && have.RPC == m.RPC {
-			return r.clients[i]
-		}
-	}
-	return nil
-}
-
-// closeReplaced closes the clients of old that r does not go on using. Calls
-// under way on them fail at once, as they would on the connection of a member
-// that is gone.
+// closeReplaced closes the peers of old that r does not go on using. Calls under
+// way on them fail at once, as they would on the connection of a member that is
+// gone.
 func (r *routes) closeReplaced(old *routes) {
-	for i, m := range old.members {
-		if c := old.clients[i]; c != nil && r.client(m) != c {
-			c.Close()
+	for name, p := range old.byName {
+		if r.byName[name] != p {
+			p.close()
 		}
 	}
 }
 
 func (r *routes) close() {
-	for _, c := range r.clients {
-		if c != nil {
-			c.Close()
-		}
+	for _, p := range r.byName {
+		p.close()
 	}
 }
 
-// owner returns the member that owns the check's partition. With no active
-// member at all, the last one to leave goes on deciding by itself.
-func (r *routes) owner(check leaky.Check) int {
-	i, ok := r.view.Owner(check.Partition)
-	if !ok || r.members[i].Name == r.self {
-		return here
+// peer returns that very run of a member; a boot of zero is any.
+func (r *routes) peer(n rpc.Node) *peer {
+	p := r.byName[n.Name]
+	if p == nil || n.Boot != 0 && p.node.Boot != n.Boot {
+		return nil
 	}
-	return i
+	return p
 }
 
-// index returns the member of that name, or ok false if there is none.
-func (r *routes) index(name string) (i int, ok bool) {
-	if name == r.self {
-		return here, true
+// placement says of a View what the protocol needs to know.
+func placement(view *ring.View, self rpc.Node) *holder.Placement {
+	members := view.Members()
+	nodes := make([]rpc.Node, len(members))
+	out := &holder.Placement{
+		Owners:  make([]rpc.Node, ring.Partitions),
+		Backups: make([]rpc.Node, ring.Partitions),
 	}
-	for i, m := range r.members {
-		if m.Name == name && r.clients[i] != nil {
-			return i, true
+	for i, m := range members {
+		nodes[i] = rpc.Node{Name: m.Name, Boot: m.Boot}
+		switch {
+		case m.Name == self.Name:
+			nodes[i] = self
+			out.Leaving = m.State == ring.Leaving
+		case m.State == ring.Failed:
+		default:
+			out.Alive = append(out.Alive, nodes[i])
+			if m.State != ring.Joining {
+				out.Asked = append(out.Asked, nodes[i])
+			}
 		}
 	}
-	return 0, false
+	for p := range uint32(ring.Partitions) {
+		if i, ok := view.Owner(p); ok {
+			out.Owners[p] = nodes[i]
+		}
+		if i, ok := view.Backup(p); ok {
+			out.Backups[p] = nodes[i]
+		}
+	}
+	return out
 }

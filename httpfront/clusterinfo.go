@@ -10,10 +10,20 @@ import (
 
 // clusterInfo is the answer of GET /v1/cluster.
 type clusterInfo struct {
-	Name    string       `json:"name"`  // of the node that answers
-	Label   string       `json:"label"` // of the cluster
-	Epoch   string       `json:"epoch"` // digest of the View, in hex; equal on nodes that agree
+	Name    string       `json:"name"`            // of the node that answers
+	Label   string       `json:"label"`           // of the cluster
+	Epoch   string       `json:"epoch"`           // digest of the View, in hex; equal on nodes that agree
+	Lag     float64      `json:"replication_lag"` // seconds: age of the oldest change that its backup does not know of
+	Moves   transferInfo `json:"transfers"`
 	Members []memberInfo `json:"members"`
+}
+
+// transferInfo is what moves from this node to others, and has since it started.
+type transferInfo struct {
+	Moving int   `json:"moving"` // partitions being copied or handed over
+	Given  int64 `json:"given"`  // partitions handed over
+	Taken  int64 `json:"taken"`  // partitions taken over from a failed node
+	Keys   int64 `json:"keys"`   // buckets sent for all that
 }
 
 type memberInfo struct {
@@ -25,6 +35,7 @@ type memberInfo struct {
 	Version     string `json:"version"`
 	Owned       int    `json:"owned"`
 	Backed      int    `json:"backed"`
+	Circuit     string `json:"circuit"`      // "open" if the member is silent or slow, and its backups are asked at once
 	LiveBuckets *int64 `json:"live_buckets"` // null if the member could not be asked
 	Policy      string `json:"policy"`
 }
@@ -34,12 +45,22 @@ func (f *Front) describeCluster(r *request) answer {
 	view := f.cluster.View()
 	live := f.cluster.LiveBucketsOfAll(r.context)
 	info := clusterInfo{Name: f.self().Name, Label: f.label, Epoch: fmt.Sprintf("%016x", view.Epoch()), Members: []memberInfo{}}
+	now, stats := f.cluster.Replication(), f.cluster.Stats()
+	info.Lag = now.Lag.Seconds()
+	info.Moves = transferInfo{
+		Moving: now.Building, Given: stats.HandedOver.Load(),
+		Taken: stats.TakenOver.Load(), Keys: stats.KeysMoved.Load(),
+	}
 	for _, m := range view.Members() {
 		member := memberInfo{
 			Name: m.Name, State: m.State.String(),
 			HTTP: m.HTTP, Admin: m.Admin, RPC: m.RPC,
 			Version: m.Version, Policy: m.Policy,
 			Owned: view.Owned(m.Name), Backed: view.Backed(m.Name),
+			Circuit: "closed",
+		}
+		if f.cluster.Circuit(m.Name) {
+			member.Circuit = "open"
 		}
 		if n, ok := live[m.Name]; ok {
 			member.LiveBuckets = &n

@@ -39,12 +39,18 @@ const noEndpoint = "none"
 var (
 	descDecisions   = prometheus.NewDesc("weir_decisions_total", "Buckets evaluated for decisions, by declared bucket and outcome.", []string{"bucket", "outcome"}, nil)
 	descAnswers     = prometheus.NewDesc("weir_http_requests_total", "HTTP requests answered, by endpoint and status.", []string{"endpoint", "code"}, nil)
-	descCalls       = prometheus.NewDesc("weir_calls_total", "Stages of decisions, by where they went: here (local) or at their owner (forwarded).", []string{"path"}, nil)
-	descDegraded    = prometheus.NewDesc("weir_degraded_total", "Stages of decisions whose owner could not be asked, by reason.", []string{"reason"}, nil)
+	descCalls       = prometheus.NewDesc("weir_calls_total", "Stages of decisions, by where they were asked: here (local), at another node (forwarded), and of both those that a backup answered after a failure (backup).", []string{"path"}, nil)
+	descDegraded    = prometheus.NewDesc("weir_degraded_total", "Stages of decisions that a failure may show in, by reason.", []string{"reason"}, nil)
 	descRPCErrors   = prometheus.NewDesc("weir_rpc_errors_total", "Calls to other nodes that failed, by kind.", []string{"kind"}, nil)
 	descMembers     = prometheus.NewDesc("weir_members", "Members this node knows, itself among them, by state.", []string{"state"}, nil)
 	descPartitions  = prometheus.NewDesc("weir_partitions", "Partitions of this node, by its role in them.", []string{"role"}, nil)
 	descLiveBuckets = prometheus.NewDesc("weir_live_buckets", "Buckets held here; drained ones count until they are swept.", nil, nil)
+	descLag         = prometheus.NewDesc("weir_replication_lag_seconds", "Age of the oldest change that its partition's backup does not know of.", nil, nil)
+	descAdmitted    = prometheus.NewDesc("weir_unreplicated_admitted", "Units admitted that no backup knows of: what a crash of this node now would let be admitted again, of all buckets together.", nil, nil)
+	descHandoff     = prometheus.NewDesc("weir_handoff_partitions", "Partitions being copied or handed over by this node (moving), and those handed over (given) or taken over from a failed node (taken) since it started.", []string{"state"}, nil)
+	descHandoffKeys = prometheus.NewDesc("weir_handoff_keys_total", "Buckets sent to other nodes to build copies and to hand partitions over.", nil, nil)
+	descCircuits    = prometheus.NewDesc("weir_circuit_open", "Members that are silent or slow, so that their calls go to their backups at once.", nil, nil)
+	descMessages    = prometheus.NewDesc("weir_replication_messages_total", "Messages between nodes beside calls, by what became of them.", []string{"outcome"}, nil)
 	descPolicy      = prometheus.NewDesc("weir_policy_info", "The policy in force; the value is always 1.", []string{"hash"}, nil)
 )
 
@@ -90,7 +96,8 @@ func (m *metrics) answered(path string, status int) {
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descDecisions, descAnswers, descCalls, descDegraded, descRPCErrors,
-		descMembers, descPartitions, descLiveBuckets, descPolicy} {
+		descMembers, descPartitions, descLiveBuckets, descLag, descAdmitted, descHandoff, descHandoffKeys,
+		descCircuits, descMessages, descPolicy} {
 		ch <- d
 	}
 }
@@ -126,6 +133,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	stats := m.front.cluster.Stats()
 	counter(descCalls, uint64(stats.Local.Load()), "local")
 	counter(descCalls, uint64(stats.Forwarded.Load()), "forwarded")
+	counter(descCalls, uint64(stats.Backup.Load()), "backup")
 	for _, reason := range cluster.Reasons() {
 		counter(descDegraded, uint64(stats.Degraded[reason].Load()), reason.String())
 	}
@@ -143,5 +151,31 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge(descPartitions, view.Owned(self), "owner")
 	gauge(descPartitions, view.Backed(self), "backup")
 	gauge(descLiveBuckets, m.front.cluster.LiveBuckets())
+	m.collectReplication(ch)
 	gauge(descPolicy, 1, m.front.policy.Hash())
+}
+
+// collectReplication tells how far the backups are behind, and what moves.
+func (m *metrics) collectReplication(ch chan<- prometheus.Metric) {
+	value := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
+	}
+	c := m.front.cluster
+	now, stats, messages := c.Replication(), c.Stats(), c.RPC()
+	value(descLag, prometheus.GaugeValue, now.Lag.Seconds())
+	value(descAdmitted, prometheus.GaugeValue, float64(now.Admitted))
+	value(descHandoff, prometheus.GaugeValue, float64(now.Building), "moving")
+	value(descHandoff, prometheus.GaugeValue, float64(stats.HandedOver.Load()), "given")
+	value(descHandoff, prometheus.GaugeValue, float64(stats.TakenOver.Load()), "taken")
+	value(descHandoffKeys, prometheus.CounterValue, float64(stats.KeysMoved.Load()))
+	open := 0
+	for _, member := range c.View().Members() {
+		if c.Circuit(member.Name) {
+			open++
+		}
+	}
+	value(descCircuits, prometheus.GaugeValue, float64(open))
+	value(descMessages, prometheus.CounterValue, float64(messages.MessagesSent.Load()), "sent")
+	value(descMessages, prometheus.CounterValue, float64(messages.MessagesReceived.Load()), "received")
+	value(descMessages, prometheus.CounterValue, float64(messages.MessagesDropped.Load()), "dropped")
 }

@@ -32,6 +32,10 @@ func NewKeys(secret [16]byte, partitions int) Keys {
 	}
 }
 
+// Mark returns a number by which keys under another secret can be told, and
+// from which nothing else can be learned.
+func (k Keys) Mark() uint64 { return siphash.Hash(k.k0, k.k1, []byte("weir: mark of the hash key")) }
+
 // partition returns where buckets with this placement part live.
 func (k Keys) partition(placement []byte) uint32 {
 	lo, _ := siphash.Hash128(k.k0, k.k1, placement)

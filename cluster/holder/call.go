@@ -48,6 +48,7 @@ type Path struct {
 	redirector rpc.Node // who has named To
 	redirected bool
 	failedOver bool
+	skipped    rpc.Node // the owner, if the circuit to it was open
 }
 
 // Path returns the way to a partition. The circuit may skip its first step.
@@ -57,8 +58,8 @@ func (p *Peers) Path(partition uint32) Path {
 		owner = p.self // the last one goes on by itself
 	}
 	path := Path{To: owner, backup: backup}
-	if owner != p.self && p.Open(owner) {
-		path.Fail()
+	if owner != p.self && p.Open(owner) && path.Fail() {
+		path.skipped = owner
 	}
 	return path
 }
@@ -78,6 +79,11 @@ func (p *Path) Redirect(to rpc.Node) bool {
 // reports whether to go on: with the one that has redirected to it, else with
 // the backup.
 func (p *Path) Fail() bool {
+	if !p.skipped.IsZero() { // it was left out untried, and is the last one now
+		p.Failed, p.To, p.Hop = p.To, p.skipped, 1
+		p.skipped = rpc.Node{}
+		return true
+	}
 	next := p.backup
 	if !p.redirector.IsZero() {
 		next = p.redirector

@@ -45,12 +45,14 @@ const (
 	lastKind
 )
 
-// Flags of batch, copied, merge.
+// Flags of batch, copied, merge, reject.
 const (
-	flagBegin    = 1 // batch: forget what there was
-	flagComplete = 2 // batch: from here on this is the designated copy
-	flagWant     = 4 // copied: the sender's View names it as the owner
-	flagLast     = 8 // merge: there are no more
+	flagBegin    = 1  // batch: forget what there was
+	flagComplete = 2  // batch: from here on this is the designated copy
+	flagWant     = 4  // copied: the sender's View names it as the owner
+	flagLast     = 8  // merge: there are no more
+	flagTaken    = 16 // batch, reject: the sender took over from the one it speaks to
+	flagGone     = 32 // reject: the holder that is named is gone, as far as the sender knows
 )
 
 // What the sender of here is, in order of what it is worth.
@@ -77,6 +79,7 @@ type Out struct {
 	Moved    int // words sent to build a copy or to hand a partition over
 	Taken    int // partitions taken over from a holder that failed
 	Granted  int // partitions given away
+	Opened   int // partitions opened because nobody had the designated copy
 }
 
 // Ready is a call that has waited long enough.

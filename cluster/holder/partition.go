@@ -23,10 +23,13 @@ const (
 const maxWaiting = 4096
 
 // Partition is one node's part in one partition. Its methods must not be called
-// at the same time; none of them blocks. now is the deciding clock.
+// at the same time; none of them blocks. now is a clock that goes on steadily and
+// says nothing about words: those are instants of the deciding clock, which is
+// called at where both occur.
 type Partition struct {
 	id    uint32
 	peers *Peers
+	clock func() int64 // the deciding clock
 	table *shard.Table
 
 	role   role
@@ -35,12 +38,13 @@ type Partition struct {
 	number uint64   // of what was sent last as a holder; it never starts anew
 
 	// As a copy.
-	source   rpc.Node // whose batches it follows; zero if it is only what is left of a copy
-	complete bool     // designated: it may take over
-	got      uint64   // the last number that was heard of the holder
-	touched  int64    // when it was written, or the holder was asked about it
-	merging  stream   // to the holder, of one that was a holder or a copy beside it
-	restored bool     // there are words of a snapshot, which whoever holds it has to have
+	source     rpc.Node // whose batches it follows; zero if it is only what is left of a copy
+	complete   bool     // designated: it may take over
+	got        uint64   // the last number that was heard of the holder
+	designated uint64   // the number that made it complete
+	touched    int64    // when it was written, or the holder was asked about it
+	merging    stream   // to the holder, of one that was a holder or a copy beside it
+	restored   bool     // there are words of a snapshot, which whoever holds it has to have
 
 	// As a holder.
 	sure     uint64 // the Peers' gap up to which nobody can have taken over
@@ -53,6 +57,7 @@ type Partition struct {
 	wanted   bool     // the owner wants the partition
 	heldOff  rpc.Node // the holder that it was taken from
 	holdOff  int64    // until when that one gets nothing
+	taken    uint64   // the epoch by which it was taken
 	pledge   rpc.Message
 	pledged  int64  // when the grant was sent first
 	repeated int64  // and last
@@ -73,9 +78,9 @@ type Partition struct {
 	stirred bool // there is reason to route them anew
 }
 
-// New returns a partition of which nothing is known.
-func New(id uint32, peers *Peers) *Partition {
-	return &Partition{id: id, peers: peers, table: shard.NewTable()}
+// New returns a partition of which nothing is known, with words of that clock.
+func New(id uint32, peers *Peers, clock func() int64) *Partition {
+	return &Partition{id: id, peers: peers, clock: clock, table: shard.NewTable()}
 }
 
 // Table returns the words held, for reading.
@@ -85,28 +90,28 @@ func (p *Partition) Table() *shard.Table { return p.table }
 func (p *Partition) Holder() (epoch uint64, holds bool) { return p.epoch, p.role == open }
 
 // Take decides the check. The partition must be one whose Route says Decide.
-func (p *Partition) Take(check leaky.Check, now int64) leaky.Result {
-	res := p.table.Take(check, now)
+func (p *Partition) Take(check leaky.Check, at int64) leaky.Result {
+	res := p.table.Take(check, at)
 	// A lockout counts what it refuses.
 	if check.Cost > 0 && (res.Allowed || check.Rule.Kind() == leaky.Lockout) {
-		p.change(check.Fingerprint, check.Cost, now)
+		p.change(check.Fingerprint, check.Cost)
 	}
 	return res
 }
 
 // Look answers what Take would.
-func (p *Partition) Look(check leaky.Check, now int64) leaky.Result { return p.table.Look(check, now) }
+func (p *Partition) Look(check leaky.Check, at int64) leaky.Result { return p.table.Look(check, at) }
 
 // Lower gives the check's cost back. Settled tells when the copies know.
-func (p *Partition) Lower(check leaky.Check, now int64) {
-	p.table.Lower(check, now)
-	p.change(check.Fingerprint, 0, now)
+func (p *Partition) Lower(check leaky.Check, at int64) {
+	p.table.Lower(check, at)
+	p.change(check.Fingerprint, 0)
 }
 
 // Restore takes in a word that was saved when the whole cluster stopped. It is
 // for a partition of which nothing is known yet.
-func (p *Partition) Restore(fingerprint uint64, word leaky.Word, now int64) {
-	p.table.Merge(fingerprint, word, now)
+func (p *Partition) Restore(fingerprint uint64, word leaky.Word, at int64) {
+	p.table.Merge(fingerprint, word, at)
 	p.role, p.restored = copying, true
 }
 
@@ -149,7 +154,8 @@ func (p *Partition) Flush(now int64, out *Out) {
 	}
 }
 
-func (p *Partition) change(fingerprint uint64, units, now int64) {
+func (p *Partition) change(fingerprint uint64, units int64) {
+	now := p.peers.lastTick.Load() // late by a beat at the most, for the lag alone
 	p.desig.change(fingerprint, units, now)
 	p.target.change(fingerprint, units, now)
 }
@@ -208,18 +214,19 @@ func (p *Partition) route(now int64, c *Call, out *Out) Verdict {
 		}
 		return ask(p.holder)
 	}
-	known := !p.holder.IsZero() && p.holder != p.peers.self && !p.peers.Gone(now, p.holder) && !same(c.Failed, p.holder)
+	known := !p.holder.IsZero() && p.holder != p.peers.self && !p.peers.Gone(now, p.holder) && p.useful(now, c, p.holder)
 	switch {
 	case known:
 		return ask(p.holder)
-	case !owner.IsZero() && owner != p.peers.self && !same(c.Failed, owner):
+	case !owner.IsZero() && owner != p.peers.self && p.useful(now, c, owner):
 		return ask(owner)
-	case view.Leaving && owner.IsZero():
-		// Nobody is active: what there is, is here.
+	case owner.IsZero() && view.Leaving && len(view.Asked) == 0:
+		// Nobody is active: the last one to leave goes on by itself. One that
+		// has only begun to join may not know of anybody yet.
 		p.open(now, out)
 		return Verdict{Action: Decide}
 	}
-	if !p.advised.IsZero() && now-p.advice < int64(offersStop) && !same(c.Failed, p.advised) {
+	if !p.advised.IsZero() && now-p.advice < int64(offersStop) && p.useful(now, c, p.advised) {
 		return ask(p.advised)
 	}
 	p.look(now, out)
@@ -227,6 +234,12 @@ func (p *Partition) route(now int64, c *Call, out *Out) Verdict {
 		return Verdict{Action: Decide}
 	}
 	return Verdict{Action: Wait}
+}
+
+// useful reports whether there is use in passing the call on to a node. One that
+// has failed the caller may still be within reach of this one.
+func (p *Partition) useful(now int64, c *Call, n rpc.Node) bool {
+	return !same(c.Failed, n) || !c.Tried && !p.peers.Trouble(now, n)
 }
 
 // mayTakeOver reports whether this node has the one copy that takes over.
@@ -296,6 +309,7 @@ func (p *Partition) becomeHolder(epoch uint64) {
 // open makes this node the holder of what it has, which may be nothing.
 func (p *Partition) open(now int64, out *Out) {
 	p.becomeHolder(p.epoch + 1)
+	out.Opened++
 	p.sure = p.peers.gap(now)
 	p.tend(now, out)
 	p.wake()
@@ -306,28 +320,24 @@ func (p *Partition) takeOver(now int64, out *Out) {
 	failed := p.holder
 	// Two more, so that nobody can take it for a grant, which is one more.
 	p.becomeHolder(p.epoch + 2)
-	p.heldOff, p.holdOff = failed, now+int64(holdOff)
+	p.heldOff, p.holdOff, p.taken = failed, now+int64(holdOff), p.epoch
 	p.sure = p.peers.gap(now)
 	out.Taken++
 	p.tend(now, out)
 	p.wake()
 }
 
-// stepDown gives way to a holder that is above this one. What it cannot have is
-// sent to it, to be merged.
-func (p *Partition) stepDown(to rpc.Node, epoch uint64, now int64, out *Out) {
+// stepDown gives way to a holder that is above this one. What it may not have is
+// sent to it, to be merged: all, or if it is the designated copy that took over,
+// what it has not acknowledged.
+func (p *Partition) stepDown(to rpc.Node, epoch uint64, taken bool, now int64, out *Out) {
 	merging := newStream(to)
-	own := p.epoch
-	if p.role == closing {
-		own-- // the rest is the grant's
-	}
-	if p.desig.complete && p.desig.to == to && epoch == own+2 {
-		// It took over from this node, with all that it has acknowledged.
+	if taken && p.desig.complete && p.desig.to == to {
 		for fingerprint := range p.desig.dirty {
 			merging.dirty[fingerprint] = 0
 		}
 	} else {
-		p.all(merging.dirty, now)
+		p.all(merging.dirty)
 	}
 	for _, s := range []*stream{&p.desig, &p.target} {
 		if s.exists() && s.to != to {
@@ -343,8 +353,8 @@ func (p *Partition) stepDown(to rpc.Node, epoch uint64, now int64, out *Out) {
 }
 
 // all marks every word that is held.
-func (p *Partition) all(dirty map[uint64]uint64, now int64) {
-	p.table.Range(now, func(fingerprint uint64, _ leaky.Word) bool {
+func (p *Partition) all(dirty map[uint64]uint64) {
+	p.table.Range(p.clock(), func(fingerprint uint64, _ leaky.Word) bool {
 		dirty[fingerprint] = 0
 		return true
 	})

@@ -1,7 +1,10 @@
 package holder
 
 import (
+	"cmp"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,7 +50,7 @@ type contact struct {
 
 // Peers is what a node knows of the others, beside any partition: what the View
 // says, who was heard lately, who is slow. It is safe for concurrent use. All
-// times are readings of the deciding clock.
+// times are readings of one clock that goes on steadily, not of the deciding one.
 type Peers struct {
 	self      rpc.Node
 	replicas  int
@@ -323,4 +326,12 @@ func above(epochA uint64, a rpc.Node, epochB uint64, b rpc.Node) bool {
 		return a.Name > b.Name
 	}
 	return a.Boot > b.Boot
+}
+
+// inOrder returns the nodes of a map in an order that is always the same, so
+// that a step does the same each time.
+func inOrder[V any](nodes map[rpc.Node]V) []rpc.Node {
+	return slices.SortedFunc(maps.Keys(nodes), func(a, b rpc.Node) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Boot, b.Boot))
+	})
 }

@@ -12,14 +12,14 @@ func (p *Partition) Receive(now int64, from rpc.Node, m *rpc.Message, out *Out) 
 	case noCopy:
 		p.onNoCopy(now, from, m, out)
 	case revoke:
-		p.onRevoke(from, m, out)
+		p.onRevoke(now, from, m, out)
 	case revoked:
 		if p.role == open && m.Number == p.revoking && p.revoking != 0 {
 			p.revoked = true
 			p.tend(now, out)
 		}
 	case release:
-		p.onRelease(from, m, out)
+		p.onRelease(now, from, m, out)
 	case released:
 		delete(p.retain, from)
 	case offer:
@@ -71,7 +71,25 @@ func (p *Partition) answer(to rpc.Node, kind rpc.MessageKind, number uint64, out
 
 // tellHolder says who is known to be the holder.
 func (p *Partition) tellHolder(to rpc.Node, kind rpc.MessageKind, out *Out) {
-	out.send(to, rpc.Message{Kind: kind, Partition: p.id, Epoch: p.epoch, Node: p.holder})
+	out.send(to, rpc.Message{Kind: kind, Flags: p.tookFrom(to), Partition: p.id, Epoch: p.epoch, Node: p.holder})
+}
+
+// rejectHolder tells one who takes itself for the holder who is.
+func (p *Partition) rejectHolder(now int64, to rpc.Node, out *Out) {
+	m := rpc.Message{Kind: reject, Flags: p.tookFrom(to), Partition: p.id, Epoch: p.epoch, Node: p.holder}
+	if p.holder.IsZero() || p.peers.Gone(now, p.holder) {
+		m.Flags |= flagGone
+	}
+	out.send(to, m)
+}
+
+// tookFrom returns the flag that says that this node took the partition over
+// from the other, with all that it had acknowledged, and holds it since.
+func (p *Partition) tookFrom(other rpc.Node) uint8 {
+	if p.role == open && p.heldOff == other && p.taken == p.epoch {
+		return flagTaken
+	}
+	return 0
 }
 
 // wants reports whether this node's View gives it the partition.
@@ -92,10 +110,10 @@ func (p *Partition) believes(now int64, from rpc.Node, m *rpc.Message, out *Out)
 	case p.holder.IsZero() && m.Epoch >= p.epoch:
 		return true
 	case !above(m.Epoch, from, p.epoch, p.holder):
-		p.tellHolder(from, reject, out)
+		p.rejectHolder(now, from, out)
 		return false
 	case p.role >= opening:
-		p.stepDown(from, m.Epoch, now, out)
+		p.stepDown(from, m.Epoch, m.Flags&flagTaken != 0, now, out)
 		return false
 	case p.merging.exists():
 		p.mergeTo(from, m.Epoch, now, out)
@@ -128,6 +146,7 @@ func (p *Partition) onBatch(now int64, from rpc.Node, m *rpc.Message, out *Out) 
 		return
 	case m.Flags&flagBegin != 0:
 		if p.peers.Placement().Leaving {
+			p.complete, p.source = false, rpc.Node{}
 			return
 		}
 		p.table.Clear()
@@ -138,7 +157,7 @@ func (p *Partition) onBatch(now int64, from rpc.Node, m *rpc.Message, out *Out) 
 	}
 	p.set(now, m)
 	if m.Flags&flagComplete != 0 {
-		p.complete = true
+		p.complete, p.designated = true, m.Number
 	}
 	reply := rpc.Message{Kind: copied, Partition: p.id, Epoch: p.epoch, Number: m.Number}
 	if p.wants() {
@@ -148,8 +167,9 @@ func (p *Partition) onBatch(now int64, from rpc.Node, m *rpc.Message, out *Out) 
 }
 
 func (p *Partition) set(now int64, m *rpc.Message) {
+	at := p.clock()
 	for _, w := range m.Words {
-		p.table.Set(w.Fingerprint, w.Word, now)
+		p.table.Set(w.Fingerprint, w.Word, at)
 	}
 	p.got, p.touched = m.Number, now
 }
@@ -158,17 +178,11 @@ func (p *Partition) onCopied(now int64, from rpc.Node, m *rpc.Message, out *Out)
 	if p.role != open || m.Epoch != p.epoch {
 		return
 	}
-	switch from {
-	case p.desig.to:
-		if !p.desig.acknowledge(m.Number, now) {
-			return
-		}
-	case p.target.to:
-		if !p.target.acknowledge(m.Number, now) {
-			return
-		}
+	switch {
+	case from == p.desig.to && p.desig.acknowledge(m.Number, now):
+	case from == p.target.to && p.target.acknowledge(m.Number, now):
 		if p.target.last {
-			if p.desig.exists() {
+			if p.desig.exists() && p.desig.to != from {
 				p.retain[p.desig.to] = 0
 			}
 			p.desig, p.target = p.target, stream{}
@@ -201,24 +215,24 @@ func (p *Partition) onNoCopy(now int64, from rpc.Node, m *rpc.Message, out *Out)
 	p.tend(now, out)
 }
 
-func (p *Partition) onRevoke(from rpc.Node, m *rpc.Message, out *Out) {
+func (p *Partition) onRevoke(now int64, from rpc.Node, m *rpc.Message, out *Out) {
 	if p.role >= opening {
-		p.tellHolder(from, reject, out)
+		p.rejectHolder(now, from, out)
 		return
 	}
 	if p.role == copying && p.holder == from {
-		if m.Number <= p.got {
+		if m.Number <= p.designated { // it was designated anew since
 			return
 		}
-		p.complete, p.got = false, m.Number
+		p.complete, p.got = false, max(p.got, m.Number)
 	}
 	out.send(from, rpc.Message{Kind: revoked, Partition: p.id, Epoch: m.Epoch, Number: m.Number})
 }
 
-func (p *Partition) onRelease(from rpc.Node, m *rpc.Message, out *Out) {
+func (p *Partition) onRelease(now int64, from rpc.Node, m *rpc.Message, out *Out) {
 	switch {
 	case p.role >= opening || from != p.holder && !above(m.Epoch, from, p.epoch, p.holder):
-		p.tellHolder(from, reject, out)
+		p.rejectHolder(now, from, out)
 		return
 	case p.merging.exists() || p.restored || from == p.holder && m.Number <= p.got:
 		return
@@ -266,7 +280,7 @@ func (p *Partition) onGrant(now int64, from rpc.Node, m *rpc.Message, out *Out) 
 
 // gave takes in that the grant was taken: this is the new holder's copy now.
 func (p *Partition) gave(now int64, out *Out) {
-	p.role, p.complete, p.source, p.got, p.touched, p.hinted = copying, true, p.holder, 0, now, now
+	p.role, p.complete, p.designated, p.source, p.got, p.touched, p.hinted = copying, true, 0, p.holder, 0, now, now
 	p.desig, p.target, p.retain = stream{}, stream{}, nil
 	out.Granted++
 	p.wake()
@@ -290,7 +304,7 @@ func (p *Partition) onConfirm(now int64, from rpc.Node, m *rpc.Message, out *Out
 	case p.role == copying && p.source == from && p.epoch <= m.Epoch:
 		out.send(from, rpc.Message{Kind: confirmed, Partition: p.id, Epoch: m.Epoch, Number: m.Number})
 	case above(p.epoch, p.holder, m.Epoch, from):
-		p.tellHolder(from, reject, out)
+		p.rejectHolder(now, from, out)
 	default:
 		out.send(from, rpc.Message{Kind: noCopy, Partition: p.id, Epoch: m.Epoch, Number: m.Number})
 	}
@@ -319,12 +333,12 @@ func (p *Partition) onReject(now int64, from rpc.Node, m *rpc.Message, out *Out)
 			p.epoch = max(p.epoch, m.Epoch)
 		}
 	case p.role >= opening && !above(m.Epoch, m.Node, p.epoch, p.holder):
-	case p.role >= opening && (m.Node.IsZero() || p.peers.Gone(now, m.Node)):
+	case p.role >= opening && m.Flags&flagGone != 0 && (m.Node.IsZero() || p.peers.Gone(now, m.Node)):
 		if p.role == open {
 			p.epoch = m.Epoch + 1
 		}
 	case p.role >= opening:
-		p.stepDown(m.Node, m.Epoch, now, out)
+		p.stepDown(m.Node, m.Epoch, m.Flags&flagTaken != 0 && from == m.Node, now, out)
 	default:
 		p.onMoved(now, from, m, out)
 	}
@@ -357,9 +371,10 @@ func (p *Partition) onMerge(now int64, from rpc.Node, m *rpc.Message, out *Out) 
 		}
 		return
 	}
+	at := p.clock()
 	for _, w := range m.Words {
-		p.table.Merge(w.Fingerprint, w.Word, now)
-		p.change(w.Fingerprint, 0, now)
+		p.table.Merge(w.Fingerprint, w.Word, at)
+		p.change(w.Fingerprint, 0)
 	}
 	out.send(from, rpc.Message{Kind: merged, Partition: p.id, Epoch: p.epoch, Number: m.Number})
 	if p.role == opening && m.Flags&flagLast != 0 {
@@ -385,7 +400,7 @@ func (p *Partition) onMerged(now int64, from rpc.Node, m *rpc.Message, out *Out)
 // mergeTo sends what this node has to another holder than before.
 func (p *Partition) mergeTo(to rpc.Node, epoch uint64, now int64, out *Out) {
 	p.merging = newStream(to)
-	p.all(p.merging.dirty, now)
+	p.all(p.merging.dirty)
 	p.holder, p.epoch, p.hinted, p.got, p.complete = to, max(p.epoch, epoch), now, 0, false
 	p.source = rpc.Node{}
 	p.push(&p.merging, now, out)

@@ -60,15 +60,12 @@ func (s *stream) collect(p *Partition, now int64, most int) []rpc.Word {
 	}
 	p.number++
 	words := make([]rpc.Word, 0, min(most, len(s.dirty)))
-	for fingerprint, carrier := range s.dirty {
+	for fingerprint := range s.dirty { // whatever an overdue batch carries is sent again
 		if len(words) == most {
 			break
 		}
-		// What an overdue batch carries is to be sent again.
-		if carrier == 0 || carrier == s.sent {
-			words = append(words, rpc.Word{Fingerprint: fingerprint, Word: p.table.Get(fingerprint)})
-			s.dirty[fingerprint] = p.number
-		}
+		words = append(words, rpc.Word{Fingerprint: fingerprint, Word: p.table.Get(fingerprint)})
+		s.dirty[fingerprint] = p.number
 	}
 	s.sent, s.at, s.carried = p.number, now, s.admitted
 	return words

@@ -52,8 +52,8 @@ func (p *Partition) look(now int64, out *Out) {
 func (p *Partition) onWho(from rpc.Node, m *rpc.Message, out *Out) {
 	reply := rpc.Message{Kind: here, Partition: p.id, Number: m.Number, Epoch: p.epoch, Node: p.holder, Flags: isNone}
 	switch {
-	case p.role >= opening:
-		reply.Flags, reply.Node = isHolder, p.peers.self
+	case p.role >= opening: // while closing, Node is who is about to be it
+		reply.Flags = isHolder
 	case p.role == copying && p.complete:
 		reply.Flags = isComplete
 	case p.role == copying:
@@ -96,16 +96,19 @@ func (p *Partition) conclude(now int64, out *Out) {
 	all := len(s.missing) == 0
 	var holder, complete, most rpc.Node
 	var holderEpoch, completeEpoch, epoch uint64
-	rest := false // there are copies that are not complete
+	rest := false    // there are copies that are not complete
+	pending := false // it is about to be granted to this node
 	epoch = p.epoch
 	for n, f := range s.found {
-		if f.epoch > epoch {
+		if above(f.epoch, f.holder, epoch, most) {
 			epoch, most = f.epoch, f.holder
 		}
 		switch f.is {
 		case isHolder:
-			if holder.IsZero() || above(f.epoch, n, holderEpoch, holder) {
-				holder, holderEpoch = n, f.epoch
+			if f.holder == p.peers.self {
+				pending = p.role != open
+			} else if holder.IsZero() || above(f.epoch, f.holder, holderEpoch, holder) {
+				holder, holderEpoch = f.holder, f.epoch
 			}
 		case isComplete:
 			if complete.IsZero() || above(f.epoch, n, completeEpoch, complete) {
@@ -119,11 +122,11 @@ func (p *Partition) conclude(now int64, out *Out) {
 	switch {
 	case p.role == open:
 		if !holder.IsZero() && above(holderEpoch, holder, p.epoch, p.peers.self) {
-			p.stepDown(holder, holderEpoch, now, out)
+			p.stepDown(holder, holderEpoch, false, now, out)
 			return
 		}
 		if epoch > p.epoch && !most.IsZero() && most != p.peers.self && !p.peers.Gone(now, most) {
-			p.stepDown(most, epoch, now, out)
+			p.stepDown(most, epoch, false, now, out)
 			return
 		}
 		p.epoch = max(p.epoch, epoch)
@@ -135,6 +138,7 @@ func (p *Partition) conclude(now int64, out *Out) {
 		} else {
 			p.hint(holder, max(p.epoch, holderEpoch), now)
 		}
+	case pending:
 	case !holder.IsZero():
 		// It does not know of the one that is known here. It learns that when it
 		// speaks as the holder; calls may go there.
@@ -166,8 +170,15 @@ func (p *Partition) gather(s survey, epoch uint64, now int64, out *Out) {
 	for n, f := range s.found {
 		if f.is == isCopy {
 			p.yields[n] = true
-			p.answer(n, yield, 0, out)
 		}
+	}
+	p.askToYield(out)
+}
+
+// askToYield asks for what is left elsewhere.
+func (p *Partition) askToYield(out *Out) {
+	for _, n := range inOrder(p.yields) {
+		p.answer(n, yield, 0, out)
 	}
 }
 
@@ -175,7 +186,7 @@ func (p *Partition) onYield(now int64, from rpc.Node, m *rpc.Message, out *Out) 
 	switch {
 	case p.role >= opening || p.complete && !p.peers.Gone(now, p.holder):
 	case m.Epoch < p.epoch && p.holder != from && !p.peers.Gone(now, p.holder):
-		p.tellHolder(from, reject, out)
+		p.rejectHolder(now, from, out)
 	case p.merging.exists() && p.merging.to == from:
 	case p.role == copying:
 		p.mergeTo(from, m.Epoch, now, out)

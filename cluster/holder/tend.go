@@ -62,7 +62,7 @@ func (p *Partition) tendHolder(now int64, out *Out) {
 			return
 		}
 	}
-	if p.target.exists() && !p.target.ended && (p.target.to != want || p.desig.to == want) {
+	if p.target.exists() && !p.target.ended && (p.target.to != want || p.desig.to == want && p.revoking == 0) {
 		p.retain[p.target.to] = 0
 		p.target = stream{}
 	}
@@ -76,18 +76,17 @@ func (p *Partition) tendHolder(now int64, out *Out) {
 		}
 		p.releaseOthers(now, out)
 	case p.desig.to != want || p.revoking != 0:
-		if p.desig.to == want { // it was revoked for one that is not wanted any more
-			p.desig, p.revoked, p.revoking = stream{}, false, 0
-		}
+		// It may be revoked already, for one that is not wanted any more: then
+		// it is built anew.
 		p.target = newStream(want)
-		p.all(p.target.dirty, now)
+		p.all(p.target.dirty)
 		p.build(now, out)
 	case own:
 		p.releaseOthers(now, out)
 	default:
 		p.give(want, now, out)
 	}
-	if p.role == open && p.desig.exists() && !p.revoked {
+	if p.role == open && p.desig.exists() && !p.revoked && p.desig.to != p.target.to {
 		s := &p.desig
 		if s.overdue(now) || s.sent == 0 && len(s.dirty) > 0 && now-s.at >= int64(Beat) {
 			p.push(s, now, out)
@@ -125,7 +124,7 @@ func (p *Partition) build(now int64, out *Out) {
 		}
 		return
 	}
-	if p.desig.exists() && !p.revoked {
+	if p.desig.exists() && p.desig.to != s.to && !p.revoked {
 		if p.revoking == 0 || now-p.offered >= int64(again) {
 			p.number++
 			p.revoking, p.offered = p.number, now
@@ -140,7 +139,7 @@ func (p *Partition) build(now int64, out *Out) {
 	words := s.collect(p, now, rpc.MaxWords)
 	s.last = true
 	out.Moved += len(words)
-	out.send(s.to, rpc.Message{Kind: batch, Flags: flagComplete, Partition: p.id, Epoch: p.epoch, Number: s.sent, Words: words})
+	out.send(s.to, rpc.Message{Kind: batch, Flags: flagComplete | p.tookFrom(s.to), Partition: p.id, Epoch: p.epoch, Number: s.sent, Words: words})
 }
 
 // push sends the next batch of a stream.
@@ -161,9 +160,9 @@ func (p *Partition) push(s *stream, now int64, out *Out) {
 		out.send(s.to, m)
 		return
 	}
-	m := rpc.Message{Kind: batch, Partition: p.id, Epoch: p.epoch}
+	m := rpc.Message{Kind: batch, Flags: p.tookFrom(s.to), Partition: p.id, Epoch: p.epoch}
 	if !s.begun {
-		m.Flags = flagBegin
+		m.Flags |= flagBegin
 	}
 	m.Words = s.collect(p, now, batchWords)
 	m.Number, s.last = s.sent, false
@@ -176,7 +175,8 @@ func (p *Partition) push(s *stream, now int64, out *Out) {
 // releaseOthers lets go of copies that are not needed, now that the partition
 // and its designated copy are where the View wants them.
 func (p *Partition) releaseOthers(now int64, out *Out) {
-	for n, last := range p.retain {
+	for _, n := range inOrder(p.retain) {
+		last := p.retain[n]
 		switch {
 		case n == p.desig.to:
 			delete(p.retain, n)
@@ -246,9 +246,7 @@ func (p *Partition) tendOpening(now int64, out *Out) {
 	}
 	if now-p.offered >= int64(again) {
 		p.offered = now
-		for n := range p.yields {
-			p.answer(n, yield, 0, out)
-		}
+		p.askToYield(out)
 	}
 }
 

@@ -189,7 +189,7 @@ func (w *world) start(name string) *node {
 	id := rpc.Node{Name: name, Boot: w.boots}
 	n := &node{w: w, id: id, peers: NewPeers(id, 1, w.now), known: map[string]news{}, up: true, lastTick: w.now}
 	for p := range n.parts {
-		n.parts[p] = New(uint32(p), n.peers)
+		n.parts[p] = New(uint32(p), n.peers, func() int64 { return w.now })
 	}
 	for _, other := range w.nodes {
 		if other.up && !other.hung && other.started && !other.leaving && (!w.split || other.side == 0) {
@@ -327,7 +327,7 @@ func (n *node) step(f func(*Out)) {
 	}
 	for i, p := range n.parts {
 		if p.role == open && !n.was[i] {
-			n.w.opens(n, p)
+			n.w.opens(n, p, out.Opened > 0)
 		}
 		n.was[i] = p.role == open
 	}
@@ -339,13 +339,19 @@ func (n *node) step(f func(*Out)) {
 
 // opens allows for what a holder does not know that took over from one that is
 // only silent or slow.
-func (w *world) opens(n *node, p *Partition) {
+func (w *world) opens(n *node, p *Partition, lost bool) {
 	w.note("%s opens partition %d by epoch %d", n.id.Name, p.id, p.epoch)
+	if lost && w.graceful && w.now > firstTime+100*ms {
+		w.fault("%s opens partition %d with what is left", n.id.Name, p.id)
+	}
 	for k := range w.limits {
 		if k.partition != p.id {
 			continue
 		}
 		most := int64(0)
+		if lost && w.now > firstTime+100*ms { // holder and copy at once: the whole limit
+			w.allowance[k] += w.limits[k]
+		}
 		for _, other := range w.nodes {
 			if q := other.parts[p.id]; other != n && other.up {
 				most = max(most, w.spent(k, q.table.Get(k.fingerprint)))

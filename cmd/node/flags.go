@@ -42,6 +42,8 @@ type serveFlags struct {
 	Cluster        string        `help:"Label of the cluster; others never merge with it." default:"weir"`
 	Policy         string        `help:"Policy file; the embedded default if not given." placeholder:"FILE"`
 	ForwardTimeout time.Duration `help:"Deadline of one call to an owner." default:"100ms"`
+	Replicas       int           `help:"Backups of each partition: 0 or 1." default:"1"`
+	Snapshot       string        `help:"File to save the state to, now and then and at the end, and to load it from at the start." placeholder:"FILE"`
 	DrainDelay     time.Duration `help:"Stay unready this long before leaving." default:"0s"`
 	DrainTimeout   time.Duration `help:"Bound on the whole stop." default:"20s"`
 	Insecure       bool          `help:"Allow gossip, node-to-node and admin addresses beyond loopback without protection."`
@@ -123,6 +125,9 @@ func (f *serveFlags) config(stderr io.Writer) (Config, error) {
 	if f.DrainTimeout < f.DrainDelay+time.Second {
 		return Config{}, fmt.Errorf("--drain-timeout: %s leaves no second to stop in after --drain-delay %s", f.DrainTimeout, f.DrainDelay)
 	}
+	if f.Replicas < 0 || f.Replicas > 1 {
+		return Config{}, fmt.Errorf("--replicas: %d is neither 0 nor 1", f.Replicas)
+	}
 	if !ring.ValidName(f.Cluster) {
 		return Config{}, fmt.Errorf("--cluster: a label of 1 to %d printable bytes is wanted", ring.MaxName)
 	}
@@ -151,6 +156,8 @@ func (f *serveFlags) config(stderr io.Writer) (Config, error) {
 		Cluster:        f.Cluster,
 		Policy:         rules,
 		ForwardTimeout: f.ForwardTimeout,
+		Replicas:       f.Replicas,
+		Snapshot:       f.Snapshot,
 		DrainDelay:     f.DrainDelay,
 		Version:        versionText(),
 		Log:            log,

@@ -78,7 +78,7 @@ func startNode(t testing.TB, rules *policy.Policy, clock *stoppedClock, seeds []
 	config := Config{
 		HTTP: "127.0.0.1:0", Admin: "127.0.0.1:0", Gossip: "127.0.0.1:0", RPC: "127.0.0.1:0",
 		Join: seeds, JoinTimeout: 10 * time.Second, Cluster: "test",
-		Policy: rules, ForwardTimeout: 5 * time.Second, // what is tested is the answer, not a noisy machine's speed
+		Policy: rules, Replicas: 1, ForwardTimeout: 5 * time.Second, // what is tested is the answer, not a noisy machine's speed
 		Version: "test", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if clock != nil {

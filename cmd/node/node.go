@@ -31,6 +31,8 @@ type Config struct {
 	Cluster        string
 	Policy         *policy.Policy
 	ForwardTimeout time.Duration
+	Replicas       int    // backups of each partition, 0 or 1
+	Snapshot       string // file to keep the state in; none if empty
 	DrainDelay     time.Duration
 	Version        string
 	Log            *slog.Logger
@@ -40,11 +42,12 @@ type Config struct {
 
 // Node is one running member of a cluster.
 type Node struct {
-	config  Config
-	ring    *ring.Ring
-	cluster *cluster.Cluster
-	front   *httpfront.Front
-	self    ring.Member
+	config   Config
+	ring     *ring.Ring
+	cluster  *cluster.Cluster
+	front    *httpfront.Front
+	snapshot *snapshots
+	self     ring.Member
 
 	closing  sync.Once
 	closeErr error
@@ -123,6 +126,8 @@ func (n *Node) open(ctx context.Context) error {
 		return fmt.Errorf("--gossip: %w", err)
 	}
 	n.self = n.ring.Self()
+	var hashKey [16]byte // no secret yet: the same for everybody, so that nodes agree
+	keys := policy.NewKeys(hashKey, ring.Partitions)
 	n.cluster = cluster.New(cluster.Config{
 		RPC: rpc.Config{
 			Self:  rpc.Identity{Name: n.self.Name, Boot: boot, Label: c.Cluster, Format: ring.Format},
@@ -131,12 +136,13 @@ func (n *Node) open(ctx context.Context) error {
 		},
 		Members:        n.ring,
 		ForwardTimeout: c.ForwardTimeout,
+		Replicas:       c.Replicas,
+		HashKey:        keys.Mark(),
 		Log:            c.Log,
 	})
-	var hashKey [16]byte // no secret yet: the same for everybody, so that nodes agree
 	n.front, err = httpfront.New(httpfront.Config{
 		Policy:  c.Policy,
-		Keys:    policy.NewKeys(hashKey, ring.Partitions),
+		Keys:    keys,
 		Cluster: n.cluster,
 		Label:   c.Cluster,
 		Self:    n.ring.Self,
@@ -146,12 +152,15 @@ func (n *Node) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.snapshot = newSnapshot(c, n.cluster)
+	n.snapshot.load()
 	serving = true
-	n.cluster.Open(peers)
 	n.front.Serve(http, admin)
 	if err := n.ring.Join(ctx); err != nil {
-		return fmt.Errorf("--join: %w", err)
+		return errors.Join(fmt.Errorf("--join: %w", err), peers.Close())
 	}
+	// Only now: alone in its View a node takes itself for the owner of all.
+	n.cluster.Open(peers)
 	n.ring.SetState(ring.Active)
 	if err := n.cluster.Await(ctx, func(v *ring.View) bool {
 		self, ok := v.Member(n.self.Name)
@@ -159,9 +168,22 @@ func (n *Node) open(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	arriving, cancel := context.WithTimeout(ctx, arriveTimeout)
+	defer cancel()
+	if err := n.cluster.AwaitOwn(arriving); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		c.Log.Warn("not all partitions have arrived; ready all the same", "waited", arriveTimeout)
+	}
+	n.snapshot.start()
 	n.front.SetReady()
 	return nil
 }
+
+// arriveTimeout bounds how long a node that joins waits for its partitions. It
+// decides rightly without them: those who hold them are asked.
+const arriveTimeout = 10 * time.Second
 
 // Self returns the node as others see it, with the addresses it is reached at.
 func (n *Node) Self() ring.Member { return n.ring.Self() }
@@ -178,7 +200,9 @@ func (n *Node) Close(ctx context.Context) error {
 func (n *Node) close(ctx context.Context) error {
 	n.front.Drain()
 	wait(ctx, n.config.DrainDelay)
+	n.snapshot.finish()
 	n.ring.SetState(ring.Leaving)
+	n.handOver(ctx)
 	// Others go on asking here until they have heard. They are told whom to
 	// ask instead, so nothing is lost meanwhile.
 	wait(ctx, leaveHeard)
@@ -188,6 +212,20 @@ func (n *Node) close(ctx context.Context) error {
 		err = errors.Join(fmt.Errorf("leaving was cut off: %w", ctx.Err()), err)
 	}
 	return err
+}
+
+// handOver waits until others have all that this node held. It leaves some time
+// to say goodbye in.
+func (n *Node) handOver(ctx context.Context) {
+	const goodbye = 2 * time.Second
+	if by, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, by.Add(-min(goodbye, time.Until(by)/2)))
+		defer cancel()
+	}
+	if err := n.cluster.AwaitEmpty(ctx); err != nil {
+		n.config.Log.Warn("not all partitions could be handed over in time; their backups take over", "error", err)
+	}
 }
 
 // leave says goodbye. That nobody may have heard it is worth a warning only if
@@ -210,6 +248,9 @@ const leaveHeard = 500 * time.Millisecond
 
 func (n *Node) stop(ctx context.Context) error {
 	var errs []error
+	if n.snapshot != nil {
+		n.snapshot.finish()
+	}
 	if n.front != nil {
 		errs = append(errs, n.front.Close(ctx))
 	}

@@ -47,11 +47,18 @@ func (o *output) String() string {
 
 func start(t *testing.T, env []string, args ...string) *daemon {
 	t.Helper()
+	return startBehind(t, nil, env, args...)
+}
+
+// startBehind starts a daemon behind a command that becomes it.
+func startBehind(t *testing.T, command, env []string, args ...string) *daemon {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{t: t, cmd: exec.Command(exe, args...), stdout: new(output), stderr: new(output), exited: make(chan struct{})}
+	line := append(append(append([]string{}, command...), exe), args...)
+	d := &daemon{t: t, cmd: exec.Command(line[0], line[1:]...), stdout: new(output), stderr: new(output), exited: make(chan struct{})}
 	d.cmd.Env = append(append(os.Environ(), asDaemon+"=1"), env...)
 	d.cmd.Stdout, d.cmd.Stderr = d.stdout, d.stderr
 	if err := d.cmd.Start(); err != nil {
@@ -97,6 +104,12 @@ func (d *daemon) ready() {
 // loopback returns addresses that nobody else uses: one network for each test,
 // one host for each node.
 type loopbackNet struct{ a, b int }
+
+// addresses says where nodes listen.
+type addresses interface {
+	at(node, port int) string
+	flags(node int, more ...string) []string
+}
 
 func newLoopbackNet() loopbackNet { return loopbackNet{10 + rand.IntN(200), 1 + rand.IntN(250)} }
 

@@ -1,0 +1,409 @@
+package cluster
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"weir/leaky"
+	"weir/ring"
+)
+
+var (
+	churnRounds = flag.Int("churn.rounds", 25, "changes of the membership in TestChurn")
+	churnSeed   = flag.Uint64("churn.seed", 0, "seed of TestChurn; 0 picks one")
+)
+
+const (
+	churnLimit = 30
+	churnParts = 40
+	churnMost  = 5 // members
+)
+
+// churn is a cluster in which something happens all the time, and what its
+// callers have seen.
+type churn struct {
+	*world
+	rand  *rand.Rand
+	rule  leaky.Rule
+	boots map[string]uint64
+
+	mu       sync.Mutex
+	nodes    []*full // that may be asked
+	gone     []*full // since the last round
+	round    uint64
+	log      map[leaky.Check][]time.Time // when a unit was admitted
+	calls    int
+	failed   []string
+	degraded int
+}
+
+// Random changes of the membership, one after another, while callers ask: every
+// bucket admits its limit and what the change may cost, and nothing is lost
+// later. The seed gives the changes and the calls.
+func TestChurn(t *testing.T) {
+	seed := *churnSeed
+	if seed == 0 {
+		seed = rand.Uint64() >> 20
+	}
+	t.Logf("%d changes from seed %d", *churnRounds, seed)
+	counts := map[string]int{}
+	var calls, degraded, extra int
+	var before, after runtime.MemStats
+	var goroutines [2]int
+	virtually(t, func(t *testing.T, w *world) {
+		c := &churn{
+			world: w, rand: rand.New(rand.NewPCG(seed, 3)), rule: rule(t, churnLimit, leaky.MaxWindow),
+			boots: map[string]uint64{}, log: map[leaky.Check][]time.Time{},
+		}
+		for range 3 {
+			c.join()
+		}
+		c.rest()
+		for i := range *churnRounds {
+			if i == min(5, *churnRounds-1) {
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				goroutines[0] = runtime.NumGoroutine() / len(c.nodes)
+			}
+			what := c.next()
+			counts[what]++
+			extra += c.play(what)
+			if t.Failed() {
+				t.Logf("in round %d: %s, of seed %d", i, what, seed)
+				return
+			}
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		goroutines[1] = runtime.NumGoroutine() / len(c.nodes)
+		calls, degraded = c.calls, c.degraded
+	})
+	t.Logf("%v: %d calls, %d degraded, %d admitted beyond a limit", counts, calls, degraded, extra)
+	t.Logf("heap %d kB, then %d kB; goroutines for each node %d, then %d", before.HeapAlloc>>10, after.HeapAlloc>>10, goroutines[0], goroutines[1])
+	if after.HeapAlloc > 2*before.HeapAlloc+(16<<20) {
+		t.Errorf("the heap grows from %d to %d bytes", before.HeapAlloc, after.HeapAlloc)
+	}
+	if goroutines[1] > 2*goroutines[0]+20 {
+		t.Errorf("goroutines grow from %d to %d for each node", goroutines[0], goroutines[1])
+	}
+}
+
+// next draws a change that is possible now.
+func (c *churn) next() string {
+	for {
+		what := []string{"join", "leave", "restart", "join and leave", "crash", "crash and return", "hang", "split"}[c.rand.IntN(8)]
+		switch n := len(c.nodes); {
+		case strings.HasPrefix(what, "join") && n >= churnMost, what != "join" && n < 3:
+		default:
+			return what
+		}
+	}
+}
+
+// play makes the change while callers ask, waits until all is as it should be,
+// and returns what was admitted beyond the limits.
+func (c *churn) play(what string) int {
+	c.mu.Lock()
+	c.round++
+	c.mu.Unlock()
+	stop := c.callers()
+	time.Sleep(200 * time.Millisecond)
+	began := time.Now()
+	costly := c.change(what)
+	ended := time.Now()
+	c.rest()
+	time.Sleep(200 * time.Millisecond)
+	stop()
+	for _, n := range c.gone {
+		if !slices.Contains(c.nodes, n) {
+			n.Cluster, n.ring = nil, nil // the test's cleanup knows the node for longer
+		}
+	}
+	c.gone = nil
+	if !costly {
+		ended = began
+	}
+	return c.check(what, costly, began.Add(-200*time.Millisecond), ended.Add(3*time.Second))
+}
+
+// change reports whether it may cost anything.
+func (c *churn) change(what string) bool {
+	pick := func() *full { return c.nodes[c.rand.IntN(len(c.nodes))] }
+	switch what {
+	case "join":
+		c.join()
+	case "leave":
+		c.leave(pick())
+	case "restart":
+		n := pick()
+		c.leave(n)
+		c.start(n.self.Name)
+	case "join and leave":
+		n := pick()
+		var leaving sync.WaitGroup
+		leaving.Go(func() { c.leave(n) })
+		c.join()
+		leaving.Wait()
+	case "crash", "crash and return":
+		n := pick()
+		c.hide(n)
+		c.crash(n)
+		if what == "crash" {
+			time.Sleep(3 * time.Second)
+		} else {
+			c.start(n.self.Name)
+		}
+		return true
+	case "hang":
+		n := pick()
+		c.hide(n)
+		c.net.Isolate(hostOf(n.self.Name))
+		time.Sleep(time.Duration(c.rand.IntN(4000)) * time.Millisecond)
+		c.net.Reconnect(hostOf(n.self.Name))
+		c.show(n)
+		return true
+	case "split":
+		n := pick()
+		for _, other := range c.nodes {
+			if other != n {
+				c.net.Cut(hostOf(n.self.Name), hostOf(other.self.Name))
+			}
+		}
+		time.Sleep(time.Second + time.Duration(c.rand.IntN(5000))*time.Millisecond)
+		for _, other := range c.nodes {
+			if other != n {
+				c.net.Heal(hostOf(n.self.Name), hostOf(other.self.Name))
+			}
+		}
+		time.Sleep(2 * time.Second)
+		return true
+	}
+	return false
+}
+
+func (c *churn) join() {
+	for i := 1; ; i++ {
+		name := fmt.Sprintf("n%d", i)
+		if !slices.ContainsFunc(c.nodes, func(n *full) bool { return n.self.Name == name }) {
+			c.start(name)
+			return
+		}
+	}
+}
+
+// start runs a node under a name, which may have been used before.
+func (c *churn) start(name string) {
+	c.mu.Lock()
+	c.boots[name]++
+	boot := c.boots[name]
+	var seeds []string
+	for _, n := range c.nodes {
+		seeds = append(seeds, n.self.Name)
+	}
+	c.mu.Unlock()
+	c.show(c.full(name, boot, seeds...))
+}
+
+func (c *churn) show(n *full) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes = append(c.nodes, n)
+	slices.SortFunc(c.nodes, func(a, b *full) int { return strings.Compare(a.self.Name, b.self.Name) })
+}
+
+func (c *churn) hide(n *full) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes = slices.DeleteFunc(c.nodes, func(have *full) bool { return have == n })
+	c.gone = append(c.gone, n)
+}
+
+// leave is what a node does that is told to stop. Callers go on asking it.
+func (c *churn) leave(n *full) {
+	n.ring.SetState(ring.Leaving)
+	c.mustSoon("it has handed all over", n.AwaitEmpty)
+	time.Sleep(500 * time.Millisecond)
+	c.hide(n)
+	c.mustSoon("it has said goodbye", n.ring.Leave)
+	n.once.Do(func() {
+		n.Close()
+		n.ring.Close()
+	})
+}
+
+// callers ask for this round's buckets until they are stopped.
+func (c *churn) callers() (stop func()) {
+	done := make(chan struct{})
+	var running sync.WaitGroup
+	for i := range 2 {
+		random := rand.New(rand.NewPCG(c.round, uint64(i)))
+		running.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				case <-time.After(time.Duration(1+random.IntN(10)) * time.Millisecond):
+					c.call(random)
+				}
+			}
+		})
+	}
+	return func() {
+		close(done)
+		running.Wait()
+	}
+}
+
+func (c *churn) call(random *rand.Rand) {
+	c.mu.Lock()
+	n := c.nodes[random.IntN(len(c.nodes))]
+	bucket := check(uint32(random.IntN(churnParts)*ring.Partitions/churnParts), c.round, c.rule)
+	c.mu.Unlock()
+	began := time.Now()
+	out := n.Decide(c.t.Context(), one(bucket), take)[0]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls++
+	switch {
+	case !slices.Contains(c.nodes, n): // it was lost meanwhile, and its caller asks another
+	case len(out.Results) == 0:
+		c.failed = append(c.failed, fmt.Sprintf("asked of %s for partition %d after %s, at %s", n.self.Name, bucket.Partition, time.Since(began), time.Now().Format("04:05.000")))
+	case out.Degraded:
+		c.degraded++
+	}
+	if len(out.Results) == 1 && out.Results[0].Allowed {
+		c.log[bucket] = append(c.log[bucket], time.Now())
+	}
+}
+
+// rest waits until everything is where it should be.
+func (c *churn) rest() {
+	c.t.Helper()
+	var clusters []*Cluster
+	for _, n := range c.nodes {
+		clusters = append(clusters, n.Cluster)
+	}
+	why := ""
+	for range 600 {
+		time.Sleep(50 * time.Millisecond)
+		if why = c.apart(); why == "" {
+			if why = building(clusters); why == "" {
+				return
+			}
+		}
+	}
+	c.t.Errorf("after 30 s it is not at rest: %s", why)
+}
+
+// placed waits until nothing is on its way, while callers go on.
+func (w *world) placed(nodes ...*Cluster) {
+	w.t.Helper()
+	why := ""
+	for range 200 {
+		if why = building(nodes); why == "" {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	w.t.Fatalf("not placed: %s", why)
+}
+
+// building says what is still on its way. Callers go on meanwhile, so a copy is
+// always behind a little.
+func building(nodes []*Cluster) string {
+	for p := range uint32(ring.Partitions) {
+		holders, copies := 0, 0
+		for _, n := range nodes {
+			switch s := n.partitions[p].status(n.now()); {
+			case s.Building:
+				return fmt.Sprintf("partition %d is being copied by %s", p, n.self.Name)
+			case s.Holds:
+				holders++
+			case !s.Empty:
+				copies++
+			}
+		}
+		if holders != 1 || copies != min(1, len(nodes)-1) {
+			return fmt.Sprintf("partition %d has %d holders and %d copies", p, holders, copies)
+		}
+	}
+	return ""
+}
+
+// apart says whose views differ.
+func (c *churn) apart() string {
+	for _, n := range c.nodes {
+		active := 0
+		for _, m := range n.View().Members() {
+			if m.State == ring.Active {
+				active++
+			}
+		}
+		if active != len(c.nodes) || n.View().Epoch() != c.nodes[0].View().Epoch() {
+			return n.self.Name + " sees other members"
+		}
+	}
+	return ""
+}
+
+// check compares what was admitted with what is known of it, for the buckets of
+// this round and of some before. A change that costs something may have lost what
+// was admitted between the two times.
+func (c *churn) check(what string, costly bool, from, to time.Time) int {
+	synctest.Wait()
+	extra := 0
+	for bucket, times := range c.log {
+		known := int64(-1)
+		for _, n := range c.nodes {
+			p := &n.partitions[bucket.Partition]
+			if p.status(n.now()).Holds {
+				res := bucket.Rule.Look(p.Table().Get(bucket.Fingerprint), n.clock(), 0)
+				known = churnLimit - res.Remaining
+			}
+		}
+		allowed := int64(0)
+		if costly {
+			for _, at := range times {
+				if at.After(from) && at.Before(to) {
+					allowed++
+				}
+			}
+		}
+		admitted := int64(len(times))
+		if admitted > churnLimit {
+			extra += int(admitted - churnLimit)
+		}
+		if admitted > churnLimit+allowed || known < min(churnLimit, admitted-allowed) {
+			c.t.Errorf("%s: bucket %d of partition %d: %d admitted, %d known, limit %d, %d may be lost",
+				what, bucket.Fingerprint, bucket.Partition, admitted, known, churnLimit, allowed)
+		}
+		if bucket.Fingerprint+3 < c.round || admitted-known > 0 {
+			delete(c.log, bucket) // what is lost once would be found again
+		}
+	}
+	for _, f := range c.failed {
+		if what != "split" && what != "hang" {
+			c.t.Errorf("%s: a call failed: %s", what, f)
+		}
+	}
+	c.failed = nil
+	return extra
+}
+
+func (w *world) mustSoon(what string, f func(context.Context) error) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	defer cancel()
+	if err := f(ctx); err != nil {
+		w.t.Errorf("%s: %v", what, err)
+	}
+}

@@ -1,0 +1,224 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"weir/cluster/holder"
+	"weir/leaky"
+	"weir/rpc"
+	"weir/shard"
+)
+
+// partition is this node's part in one partition, for many goroutines.
+type partition struct {
+	busy  atomic.Bool // it is to be ticked more often than with each beat
+	stray atomic.Pointer[shard.Table]
+
+	mu sync.Mutex
+	*holder.Partition
+	lowered []lowered // who waits until the designated copy has a lowered word
+}
+
+// lowered is closed when no copy has the word as it was before.
+type lowered struct {
+	fingerprint uint64
+	done        chan struct{}
+}
+
+// mode says what is done with checks.
+type mode uint8
+
+const (
+	taking mode = iota
+	looking
+	lowering
+)
+
+// question is one sequence of checks about one partition, asked of this node.
+// While it waits it belongs to the partition.
+type question struct {
+	call    holder.Call
+	checks  []leaky.Check
+	mode    mode
+	results []leaky.Result
+	verdict holder.Verdict
+	done    chan holder.Verdict // of one that waits
+	settled []chan struct{}     // of one that lowers
+}
+
+// status tells how the partition is.
+func (p *partition) status(now int64) holder.Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.Status(now)
+}
+
+// advance runs one step of the protocol at a partition, and what comes of it.
+func (c *Cluster) advance(number uint32, now int64, out *holder.Out, f func(*holder.Partition)) {
+	p := &c.partitions[number]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	from := len(out.Ready)
+	f(p.Partition)
+	c.goOn(p, now, out, from)
+}
+
+// goOn ends a step: calls that have waited are decided, or told where to go. It
+// must be called with the partition's lock held.
+func (c *Cluster) goOn(p *partition, now int64, out *holder.Out, from int) {
+	for _, ready := range out.Ready[from:] {
+		q := ready.Owner.(*question)
+		if ready.Action == holder.Decide {
+			p.decide(q, c.clock())
+		}
+		q.done <- ready.Verdict
+	}
+	out.Ready = out.Ready[:from]
+	p.busy.Store(p.Busy())
+	if len(p.lowered) > 0 {
+		p.tellLowered()
+	}
+}
+
+// ask routes the question, and decides it if that is due here and now, at that
+// reading of the deciding clock.
+func (c *Cluster) ask(q *question, at int64, out *holder.Out) {
+	now := c.now()
+	p := &c.partitions[q.checks[0].Partition]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	from := len(out.Ready)
+	q.call.Owner = q
+	q.verdict = p.Route(now, &q.call, out)
+	switch q.verdict.Action {
+	case holder.Decide:
+		p.decide(q, at)
+	case holder.Wait:
+		q.done = make(chan holder.Verdict, 1)
+	}
+	if q.mode == lowering {
+		p.Flush(now, out)
+	}
+	if q.verdict.Action != holder.Decide || len(out.Ready) > from {
+		c.goOn(p, now, out, from)
+	}
+}
+
+// await returns what became of a question that waits, or false if it is given
+// up.
+func (c *Cluster) await(ctx context.Context, q *question) bool {
+	select {
+	case q.verdict = <-q.done:
+		return true
+	case <-ctx.Done():
+	case <-c.stop:
+	}
+	return false
+}
+
+// decide answers the checks in order: up to the first refusal, or all of them if
+// nothing is taken. It must be called with the lock held.
+func (p *partition) decide(q *question, at int64) {
+	for _, check := range q.checks {
+		switch q.mode {
+		case looking:
+			q.results = append(q.results, p.Look(check, at))
+			continue
+		case lowering:
+			p.Lower(check, at)
+			q.results = append(q.results, p.Look(lookOf(check), at))
+			if !p.Settled(check.Fingerprint) {
+				done := make(chan struct{})
+				p.lowered = append(p.lowered, lowered{check.Fingerprint, done})
+				q.settled = append(q.settled, done)
+			}
+			continue
+		}
+		res := p.Take(check, at)
+		q.results = append(q.results, res)
+		if !res.Allowed {
+			return
+		}
+	}
+}
+
+// lookOf is the check without its cost: how much is left.
+func lookOf(check leaky.Check) leaky.Check {
+	check.Cost = 0
+	return check
+}
+
+func (p *partition) tellLowered() {
+	rest := p.lowered[:0]
+	for _, l := range p.lowered {
+		if p.Settled(l.fingerprint) {
+			close(l.done)
+		} else {
+			rest = append(rest, l)
+		}
+	}
+	p.lowered = rest
+}
+
+// decideStray decides by this node's own tables what nobody who holds the
+// partition could be asked. What it knows of the bucket from a copy counts; what
+// it takes is told to the holder when one is found again.
+func (c *Cluster) decideStray(checks []leaky.Check, how mode, now int64, results []leaky.Result) []leaky.Result {
+	p := &c.partitions[checks[0].Partition]
+	table := p.stray.Load()
+	if table == nil {
+		p.stray.CompareAndSwap(nil, shard.NewTable())
+		table = p.stray.Load()
+	}
+	known := p.Table()
+	for _, check := range checks {
+		table.Merge(check.Fingerprint, known.Get(check.Fingerprint), now)
+		var res leaky.Result
+		switch how {
+		case looking:
+			res = table.Look(check, now)
+		case lowering:
+			table.Lower(check, now)
+			res = table.Look(lookOf(check), now)
+		default:
+			res = table.Take(check, now)
+		}
+		results = append(results, res)
+		if how == taking && !res.Allowed {
+			break
+		}
+	}
+	return results
+}
+
+// adoptStray hands what was decided by this node alone to whoever holds the
+// partition by now. If the word gets lost on its way, so be it: what is admitted
+// without a holder is bounded by the limit of each node that cannot ask one.
+func (c *Cluster) adoptStray(number uint32, stray *shard.Table, now int64, out *holder.Out) {
+	var words []rpc.Word
+	stray.Range(c.clock(), func(fingerprint uint64, word leaky.Word) bool {
+		words = append(words, rpc.Word{Fingerprint: fingerprint, Word: word})
+		return true
+	})
+	p := &c.partitions[number]
+	taken := true
+	if len(words) > 0 {
+		c.advance(number, now, out, func(p *holder.Partition) { taken = p.Adopt(words, now, out) })
+	}
+	if taken {
+		p.stray.CompareAndSwap(stray, nil)
+	}
+}
+
+// nodeNamed returns the run of a member that the View shows.
+func (r *routes) nodeNamed(name string, self rpc.Node) (rpc.Node, bool) {
+	if name == self.Name {
+		return self, true
+	}
+	if p := r.byName[name]; p != nil {
+		return p.node, true
+	}
+	return rpc.Node{}, false
+}

@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+)
+
+// What no copy knows of counts as lag, until the next beat has carried it over.
+func TestReplication(t *testing.T) {
+	virtually(t, func(t *testing.T, w *world) {
+		nodes := w.together(both, "n1", "n2")
+		a, b := nodes[0], nodes[1]
+		p, q := owned(t, both, "n1"), owned(t, both, "n2")
+		owns := func(n *Cluster) int { return view(both).Owned(n.self.Name) }
+		r := rule(t, 3, 300*time.Hour)
+		same(t, "at rest", a.Replication(), Replication{Held: owns(a)})
+		ask := func(partition uint32, opts Options) { a.Decide(t.Context(), one(check(partition, 1, r)), opts) }
+
+		// settle leaves 15 ms after a beat; changes are dated by the last one.
+		ask(p, take)
+		same(t, "one taken", a.Replication(), Replication{Lag: 15 * time.Millisecond, Admitted: 1, Held: owns(a)})
+		ask(p, peek)
+		same(t, "one looked at", a.Replication(), Replication{Lag: 15 * time.Millisecond, Admitted: 1, Held: owns(a)})
+		for range 5 {
+			ask(p, take) // three of these are refused
+		}
+		same(t, "more than there is", a.Replication(), Replication{Lag: 15 * time.Millisecond, Admitted: 3, Held: owns(a)})
+		ask(q, take) // of n2
+		same(t, "at n1 as before", a.Replication(), Replication{Lag: 17 * time.Millisecond, Admitted: 3, Held: owns(a)})
+		same(t, "at n2", b.Replication(), Replication{Lag: 17 * time.Millisecond, Admitted: 1, Held: owns(b)})
+
+		time.Sleep(30 * time.Millisecond) // 3 ms before the beat
+		same(t, "just before it is sent", a.Replication(), Replication{Lag: 47 * time.Millisecond, Admitted: 3, Held: owns(a)})
+		time.Sleep(3*time.Millisecond + hop + hop/2)
+		same(t, "under way", a.Replication(), Replication{Lag: 51500 * time.Microsecond, Admitted: 3, Held: owns(a)})
+		time.Sleep(hop)
+		same(t, "acknowledged", a.Replication(), Replication{Held: owns(a)})
+		same(t, "acknowledged to n2", b.Replication(), Replication{Held: owns(b)})
+
+		// While nobody acknowledges it goes up and up.
+		w.net.Cut(hostOf("n1"), hostOf("n2"))
+		defer w.net.Heal(hostOf("n1"), hostOf("n2"))
+		began := time.Now()
+		a.Decide(t.Context(), one(check(p, 2, r)), take)
+		time.Sleep(80 * time.Millisecond)
+		got := a.Replication()
+		same(t, "unacknowledged", got.Admitted, 1)
+		within(t, "lag", got.Lag, time.Since(began), time.Since(began)+50*time.Millisecond)
+	})
+}
+
+// Without backups nothing is replicated, and nothing is lacking.
+func TestWithoutReplicas(t *testing.T) {
+	virtually(t, func(t *testing.T, w *world) {
+		alone := func(c *Config) { c.Replicas = 0 }
+		a, _ := w.node("n1", both, alone)
+		b, _ := w.node("n2", both, alone)
+		w.settle(a, b)
+		a.Decide(t.Context(), one(check(owned(t, both, "n1"), 1, rule(t, 3, time.Hour))), take)
+		same(t, "at n1", a.Replication(), Replication{Held: view(both).Owned("n1")})
+		same(t, "words copied", a.Stats().KeysMoved.Load(), 0)
+	})
+}
