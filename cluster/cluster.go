@@ -199,6 +199,9 @@ func (c *Cluster) View() *ring.View { return c.routes.Load().view }
 // now is the clock of the protocol.
 func (c *Cluster) now() int64 { return int64(time.Since(c.started)) }
 
+// Self returns this node's name.
+func (c *Cluster) Self() string { return c.self.Name }
+
 // Stats returns the cluster's counters.
 func (c *Cluster) Stats() *Stats { return &c.stats }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"weir/cluster/holder"
@@ -225,9 +226,13 @@ func (b *batch) sort(parts []*part) []*part {
 // because notes why a node has not decided the part. What counts is the first
 // failure, not what came of asking the backup then.
 func (p *part) because(reason Reason) {
-	if !p.failed || !p.path.FailedOver() {
-		p.failed, p.reason = true, reason
+	if p.failed && p.path.FailedOver() {
+		return
 	}
+	p.reason = reason
+	// Of a backup that was asked first, since the owner's circuit is open, the
+	// owner may still say more.
+	p.failed = reason != ReasonNotOwner || !p.path.FailedOver()
 }
 
 // anew is the part with nothing decided.
@@ -268,6 +273,9 @@ func (b *batch) fallBack(p *part) {
 }
 
 func reasonOf(err error) Reason {
+	if errors.Is(err, errNoMember) {
+		return ReasonNotOwner
+	}
 	switch rpc.CodeOf(err) {
 	case rpc.CodeTimeout:
 		return ReasonTimeout

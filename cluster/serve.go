@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -10,6 +11,9 @@ import (
 	"weir/ring"
 	"weir/rpc"
 )
+
+// errNoMember: a node has named one that this node does not know.
+var errNoMember = errors.New("no such member")
 
 // handler answers what other nodes ask of this one.
 type handler struct{ *Cluster }
@@ -154,7 +158,7 @@ func (c *Cluster) relay(ctx context.Context, to step, questions []*question) {
 func (c *Cluster) call(ctx context.Context, to step, questions []*question, within time.Duration) ([]rpc.Outcome, error) {
 	p := c.routes.Load().peer(to.node)
 	if p == nil {
-		return nil, &rpc.Error{Code: rpc.CodeUnavailable, Text: "no such member", Peer: to.node.Name}
+		return nil, &rpc.Error{Code: rpc.CodeUnavailable, Peer: to.node.Name, Err: errNoMember}
 	}
 	req := &rpc.DecideRequest{Hop: to.hop, Failed: to.failed, Sequences: requestOf(questions)}
 	req.Peek, req.Lower = questions[0].mode == looking, questions[0].mode == lowering

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"weir/cluster"
 	"weir/ring"
 )
 
@@ -14,7 +13,16 @@ type described struct {
 	Name    string      `json:"name"`
 	Label   string      `json:"label"`
 	Epoch   string      `json:"epoch"`
+	Lag     float64     `json:"replication_lag"`
+	Moves   transferRow `json:"transfers"`
 	Members []memberRow `json:"members"`
+}
+
+type transferRow struct {
+	Moving int   `json:"moving"`
+	Given  int64 `json:"given"`
+	Taken  int64 `json:"taken"`
+	Keys   int64 `json:"keys"`
 }
 
 type memberRow struct {
@@ -26,6 +34,7 @@ type memberRow struct {
 	Version     string `json:"version"`
 	Owned       int    `json:"owned"`
 	Backed      int    `json:"backed"`
+	Circuit     string `json:"circuit"`
 	LiveBuckets *int64 `json:"live_buckets"`
 	Policy      string `json:"policy"`
 }
@@ -44,6 +53,13 @@ func TestClusterOfOne(t *testing.T) {
   "name": "n1",
   "label": "test",
   "epoch": "%016x",
+  "replication_lag": 0,
+  "transfers": {
+    "moving": 0,
+    "given": 0,
+    "taken": 0,
+    "keys": 0
+  },
   "members": [
     {
       "name": "n1",
@@ -54,6 +70,7 @@ func TestClusterOfOne(t *testing.T) {
       "version": "v-n1",
       "owned": 1021,
       "backed": 0,
+      "circuit": "closed",
       "live_buckets": %d,
       "policy": "policy-n1"
     }
@@ -72,10 +89,7 @@ func TestClusterOfMany(t *testing.T) {
 	members := []ring.Member{
 		member("n5", ring.Failed), member("n4", ring.Leaving), member("n3", ring.Joining), member("n2", ring.Active), member("n1", ring.Active),
 	}
-	s := setup{rules: oneBucket, members: members}
-	reach := peer(t, newStoppedClock().ns.Load, members...)
-	s.change = func(c *cluster.Config) { c.RPC.Dial = reach } // which is n2 at every address: others are not who is expected there
-	n := start(t, s)
+	n := start(t, setup{rules: oneBucket, members: members, peers: []string{"n2", "n4"}})
 	n.decide(plainOf(n.account("n1"), ""))
 	far := n.account("n2")
 	n.decide("[" + plainOf(far, "") + "," + plainOf(far, `,"credential":"bot"`) + "]")
@@ -89,9 +103,10 @@ func TestClusterOfMany(t *testing.T) {
 	}
 	owned, backed := 0, 0
 	for i, want := range []struct {
-		state string
-		live  string
-	}{{"active", "1"}, {"active", "2"}, {"joining", "null"}, {"leaving", "null"}, {"failed", "null"}} {
+		state   string
+		live    string
+		circuit string
+	}{{"active", "1", "closed"}, {"active", "2", "closed"}, {"joining", "null", "open"}, {"leaving", "0", "closed"}, {"failed", "null", "closed"}} {
 		m, name := got.Members[i], fmt.Sprintf("n%d", i+1)
 		live, err := json.Marshal(m.LiveBuckets)
 		if err != nil {
@@ -105,7 +120,7 @@ func TestClusterOfMany(t *testing.T) {
 		m.Owned, m.Backed, m.LiveBuckets = 0, 0, nil
 		same(t, name, m, memberRow{
 			Name: name, State: want.state, HTTP: name + ":8080", Admin: name + ":8081", RPC: name + ":7947",
-			Version: "v-" + name, Policy: "policy-" + name,
+			Version: "v-" + name, Policy: "policy-" + name, Circuit: want.circuit,
 		})
 	}
 	same(t, "owned", owned, 1021)

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -57,9 +58,53 @@ func member(name string, state ring.State) ring.Member {
 	}
 }
 
-// unreachable is the dialler of a node that reaches no other.
-func unreachable(context.Context, string) (net.Conn, error) {
-	return nil, errors.New("nobody is there")
+// wires lead from node to node, until they are cut: then nobody is there.
+type wires struct {
+	mu    sync.Mutex
+	at    map[string]string // member's address to where it listens
+	conns []net.Conn
+	shut  bool
+}
+
+func (w *wires) dial(ctx context.Context, address string) (net.Conn, error) {
+	w.mu.Lock()
+	at, ok := w.at[address]
+	ok = ok && !w.shut
+	w.mu.Unlock()
+	if !ok {
+		return nil, errors.New("nobody is there")
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", at)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.shut {
+		conn.Close()
+		return nil, errors.New("nobody is there")
+	}
+	w.conns = append(w.conns, conn)
+	return conn, nil
+}
+
+func (w *wires) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shut = true
+	for _, conn := range w.conns {
+		conn.Close()
+	}
+}
+
+// listen opens a member's node-to-node listener.
+func (w *wires) listen(t testing.TB, member string) net.Listener {
+	t.Helper()
+	l := listen(t)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at[member+":7947"] = l.Addr().String()
+	return l
 }
 
 // setup says what a node under test is made of. The zero value is a node alone.
@@ -68,6 +113,8 @@ type setup struct {
 	members     []ring.Member // default: n1, active; the node itself is n1
 	connections int           // MaxConnections
 	notReady    bool
+	peers       []string // members that run too, without HTTP, and have what is theirs
+	cut         bool     // then they are lost
 	change      func(*cluster.Config)
 }
 
@@ -78,6 +125,8 @@ type node struct {
 	cluster *cluster.Cluster
 	clock   *stoppedClock
 	log     *journal
+	wires   *wires
+	peers   []*cluster.Cluster
 	api     string // addresses
 	admin   string
 	client  *http.Client
@@ -94,13 +143,13 @@ func newFront(t testing.TB, s setup) *node {
 	if s.members == nil {
 		s.members = []ring.Member{member("n1", ring.Active)}
 	}
-	n := &node{t: t, clock: newStoppedClock(), log: new(journal), client: &http.Client{Transport: new(http.Transport)}}
+	n := &node{t: t, clock: newStoppedClock(), log: new(journal), wires: &wires{at: map[string]string{}}, client: &http.Client{Transport: new(http.Transport)}}
 	log := slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	config := cluster.Config{
 		RPC: rpc.Config{
 			Self:  rpc.Identity{Name: "n1", Boot: 7, Label: "test", Format: ring.Format},
 			Clock: n.clock.ns.Load,
-			Dial:  unreachable,
+			Dial:  n.wires.dial,
 			Log:   log,
 		},
 		Members:        told{ring.NewView(s.members)},
@@ -134,12 +183,59 @@ func newFront(t testing.TB, s setup) *node {
 func start(t testing.TB, s setup) *node {
 	t.Helper()
 	n := newFront(t, s)
-	n.cluster.Open(listen(t))
+	n.cluster.Open(n.wires.listen(t, "n1"))
+	for _, name := range s.peers {
+		n.peers = append(n.peers, n.peer(name, s.members))
+	}
+	n.settle()
+	if s.cut {
+		n.wires.cut()
+	}
 	api, admin := listen(t), listen(t)
 	n.api, n.admin = api.Addr().String(), admin.Addr().String()
 	n.front.Serve(api, admin)
 	t.Cleanup(n.close)
 	return n
+}
+
+// peer starts a node without HTTP that sees these members.
+func (n *node) peer(name string, sees []ring.Member) *cluster.Cluster {
+	n.t.Helper()
+	c := cluster.New(cluster.Config{
+		RPC: rpc.Config{
+			Self:  rpc.Identity{Name: name, Boot: 7, Label: "test", Format: ring.Format},
+			Clock: n.clock.ns.Load,
+			Dial:  n.wires.dial,
+		},
+		Members: told{ring.NewView(sees)},
+		Log:     slog.New(slog.DiscardHandler),
+	})
+	c.Open(n.wires.listen(n.t, name))
+	n.t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			n.t.Error(err)
+		}
+	})
+	return c
+}
+
+// settle waits until those who run have their partitions. One that waits for
+// members that do not run will never have them.
+func (n *node) settle() {
+	n.t.Helper()
+	for _, m := range n.cluster.View().Members() {
+		runs := m.Name == "n1" || slices.ContainsFunc(n.peers, func(c *cluster.Cluster) bool { return c.Self() == m.Name })
+		if (m.State == ring.Active || m.State == ring.Leaving) && !runs {
+			return
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for _, c := range append(n.peers, n.cluster) {
+		if err := c.AwaitOwn(ctx); err != nil {
+			n.t.Fatal(err)
+		}
+	}
 }
 
 func (n *node) close() {

@@ -85,8 +85,11 @@ func FuzzDecide(f *testing.F) {
 	for _, seed := range fuzzSeeds {
 		f.Add([]byte(seed))
 	}
-	// Neither serves, so nothing else allocates while a body is decided.
+	// The front does not serve, so little else allocates while a body is decided.
 	n := newFront(f, setup{rules: fuzzRules})
+	n.cluster.Open(n.wires.listen(f, "n1"))
+	f.Cleanup(func() { n.cluster.Close() })
+	n.settle()
 	decide := func(body []byte) answer {
 		return n.front.decide(&request{context: context.Background(), contentType: "application/json", body: body})
 	}

@@ -2,7 +2,6 @@ package httpfront
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -12,37 +11,12 @@ import (
 
 	"weir/cluster"
 	"weir/ring"
-	"weir/rpc"
 )
-
-// peer starts a node n2 without HTTP that sees these members, and returns the
-// dialler that reaches it.
-func peer(t *testing.T, clock func() int64, sees ...ring.Member) func(context.Context, string) (net.Conn, error) {
-	t.Helper()
-	l := listen(t)
-	c := cluster.New(cluster.Config{
-		RPC:     rpc.Config{Self: rpc.Identity{Name: "n2", Boot: 7, Label: "test", Format: ring.Format}, Clock: clock},
-		Members: told{ring.NewView(sees)},
-		Log:     slog.New(slog.DiscardHandler),
-	})
-	c.Open(l)
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return func(ctx context.Context, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
-	}
-}
 
 // The owner is asked and answers: nothing is degraded, and the counters tell
 // where each stage went.
 func TestOwnerElsewhereAnswers(t *testing.T) {
-	s := ofTwo("deny")
-	dial := peer(t, newStoppedClock().ns.Load, s.members...)
-	s.change = func(c *cluster.Config) { c.RPC.Dial = dial }
-	n := start(t, s)
+	n := start(t, together("deny"))
 	near, far, farMail := n.account("n1"), n.account("n2"), n.email("n2")
 	const allowed = `{"allowed":true,"headers":{},"effects":[],"degraded":false,"buckets":[` + callerStage + `]}`
 	same(t, "elsewhere", n.decide(plainOf(far, "")), allowed)
@@ -59,24 +33,32 @@ func TestOwnerElsewhereAnswers(t *testing.T) {
 }
 
 func TestReasonTimeout(t *testing.T) {
-	s := ofTwo("deny")
+	s := together("deny")
+	var lost atomic.Bool
 	s.change = func(c *cluster.Config) {
 		c.ForwardTimeout = time.Millisecond
-		c.RPC.Dial = func(ctx context.Context, _ string) (net.Conn, error) {
-			<-ctx.Done() // it never gets through
-			return nil, ctx.Err()
+		dial := c.RPC.Dial
+		c.RPC.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			if lost.Load() {
+				<-ctx.Done() // it never gets through
+				return nil, ctx.Err()
+			}
+			return dial(ctx, address)
 		}
 	}
 	n := start(t, s)
+	lost.Store(true)
+	n.wires.cut()
 	same(t, "answer", n.decide(plainOf(n.account("n2"), "")), denied)
 	same(t, "counted", n.degraded(), "timeout=1")
 }
 
+// The owner runs, but sees another member in its place, whom n1 does not know.
 func TestReasonNotOwner(t *testing.T) {
-	s := ofTwo("deny")
-	dial := peer(t, newStoppedClock().ns.Load, member("n3", ring.Active)) // whom n1 does not know
-	s.change = func(c *cluster.Config) { c.RPC.Dial = dial }
+	s := together("deny")
+	s.peers = nil
 	n := start(t, s)
+	n.peer("n2", []ring.Member{member("n3", ring.Active)})
 	same(t, "answer", n.decide(plainOf(n.account("n2"), "")), denied)
 	same(t, "counted", n.degraded(), "not_owner=1")
 }
@@ -91,7 +73,8 @@ type heldConn struct {
 
 func (c *heldConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
-	if c.armed.Load() {
+	const request = 3 // the kind of a frame, behind its length and an array's
+	if c.armed.Load() && len(p) > 30 && p[5] == request {
 		c.sent()
 	}
 	return n, err
@@ -106,16 +89,19 @@ func (c *heldConn) Read(p []byte) (int, error) {
 }
 
 func TestReasonOverloaded(t *testing.T) {
-	s := ofTwo("deny")
-	dial := peer(t, newStoppedClock().ns.Load, s.members...)
+	s := together("deny")
 	var armed atomic.Bool
 	sent, goOn := make(chan struct{}), make(chan struct{})
-	release := sync.OnceFunc(func() { close(goOn) })
+	release, once := sync.OnceFunc(func() { close(goOn) }), sync.OnceFunc(func() { close(sent) })
 	s.change = func(c *cluster.Config) {
 		c.RPC.MaxInFlight = 1
+		dial := c.RPC.Dial
 		c.RPC.Dial = func(ctx context.Context, address string) (net.Conn, error) {
 			conn, err := dial(ctx, address)
-			return &heldConn{conn, &armed, sync.OnceFunc(func() { close(sent) }), goOn}, err
+			if err != nil {
+				return nil, err
+			}
+			return &heldConn{conn, &armed, once, goOn}, nil
 		}
 	}
 	n := start(t, s)

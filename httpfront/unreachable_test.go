@@ -17,9 +17,20 @@ func twoStages(onUnreachable string) string {
 		"routes:\n  GET /plain: [plain]\n  POST /mail: [plain, mail]\n  GET /none: []\n"
 }
 
-// ofTwo is a node n1 that does not reach n2, which owns about half.
+// ofTwo is a node n1 that has lost n2, which holds about half. There are no
+// backups.
 func ofTwo(onUnreachable string) setup {
-	return setup{rules: twoStages(onUnreachable), members: []ring.Member{member("n1", ring.Active), member("n2", ring.Active)}}
+	s := together(onUnreachable)
+	s.cut = true
+	return s
+}
+
+// together is a node n1 beside n2, which holds about half.
+func together(onUnreachable string) setup {
+	return setup{
+		rules: twoStages(onUnreachable), peers: []string{"n2"},
+		members: []ring.Member{member("n1", ring.Active), member("n2", ring.Active)},
+	}
 }
 
 // account returns an account whose buckets the member owns, with a session as
