@@ -6,14 +6,16 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
 var (
-	runs    = flag.Int("schedules", 300, "random schedules to run")
+	runs    = flag.Int("schedules", 100, "random schedules to run")
 	seed    = flag.Uint64("seed", 0, "first seed; 0 picks one")
 	logFile = flag.String("log", "", "file for the log of a fault")
 )
@@ -436,44 +438,70 @@ func shrink(s schedule) schedule {
 	return s
 }
 
+// sum is what all runs of a class have come to.
+type sum struct {
+	runs, calls, failed, degraded int
+	slowest, extra, worst         int64
+}
+
+func (s *sum) add(w *world) {
+	s.runs++
+	s.calls += w.calls
+	s.failed += w.failed
+	s.degraded += w.degraded
+	s.slowest = max(s.slowest, w.slowest)
+	for k, limit := range w.limits {
+		extra := max(0, w.admitted[k]-limit)
+		s.extra, s.worst = s.extra+extra, max(s.worst, extra)
+	}
+}
+
 func TestSchedules(t *testing.T) {
 	first := *seed
 	if first == 0 {
 		first = rand.Uint64() >> 20
 	}
 	t.Logf("%d schedules from seed %d", *runs, first)
-	type sum struct {
-		runs, calls, failed, degraded int
-		slowest                       int64
-		extra                         int64
-	}
+	var mu sync.Mutex
 	sums := map[string]*sum{}
-	for i := range *runs {
-		s := random(first + uint64(i))
-		w := play(s, false)
-		if len(w.faults) > 0 {
-			s = shrink(s)
-			w = play(s, true)
-			if *logFile != "" {
-				if err := os.WriteFile(*logFile, []byte(strings.Join(w.log, "\n")), 0o600); err != nil {
-					t.Error(err)
+	var failing *schedule
+	next := 0
+	var players sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		players.Go(func() {
+			for {
+				mu.Lock()
+				i := next
+				next++
+				done := i >= *runs || failing != nil
+				mu.Unlock()
+				if done {
+					return
 				}
+				s := random(first + uint64(i))
+				w := play(s, false)
+				mu.Lock()
+				if len(w.faults) > 0 {
+					failing = &s
+				}
+				if sums[s.class] == nil {
+					sums[s.class] = &sum{}
+				}
+				sums[s.class].add(w)
+				mu.Unlock()
 			}
-			t.Fatalf("%s\n  %s", s, strings.Join(w.faults, "\n  "))
+		})
+	}
+	players.Wait()
+	if failing != nil {
+		s := shrink(*failing)
+		w := play(s, true)
+		if *logFile != "" {
+			if err := os.WriteFile(*logFile, []byte(strings.Join(w.log, "\n")), 0o600); err != nil {
+				t.Error(err)
+			}
 		}
-		c := sums[s.class]
-		if c == nil {
-			c = &sum{}
-			sums[s.class] = c
-		}
-		c.runs++
-		c.calls += w.calls
-		c.failed += w.failed
-		c.degraded += w.degraded
-		c.slowest = max(c.slowest, w.slowest)
-		for k, limit := range w.limits {
-			c.extra += max(0, w.admitted[k]-limit)
-		}
+		t.Fatalf("%s\n  %s", s, strings.Join(w.faults, "\n  "))
 	}
 	for class, c := range sums {
 		t.Logf("%-9s %6d runs, %8d calls, %d failed, %d degraded, slowest %s, %d admitted above a limit",
