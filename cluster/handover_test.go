@@ -193,7 +193,6 @@ func TestWordsSurviveJoinAndLeave(t *testing.T) {
 			all.are(t, "after the join, asked of "+n.self.Name, n.Decide(t.Context(), looks, peek))
 		}
 
-		before = n1.View()
 		n3.ring.SetState(ring.Leaving)
 		w.awaitAll(3, n1, n2, n3, n4)
 		began := time.Now()

@@ -14,7 +14,6 @@ type visit struct {
 	call  Call
 	key   key
 	reply func(outcome)
-	done  bool
 }
 
 type outcome struct {

@@ -95,7 +95,6 @@ type world struct {
 	logging bool
 
 	graceful bool
-	rejoin   []rpc.Node
 
 	admitted  map[key]int64
 	allowance map[key]int64
