@@ -62,6 +62,7 @@ type Stats struct {
 	KeysMoved  atomic.Int64 // words sent to build copies and to hand partitions over
 	HandedOver atomic.Int64 // partitions given to their owner
 	TakenOver  atomic.Int64 // partitions taken from a holder that failed
+	Reopened   atomic.Int64 // partitions opened because nobody had their state, as at the first start
 }
 
 // Reason says why a decision is degraded.
@@ -318,6 +319,7 @@ func (c *Cluster) beat() {
 	ticker := time.NewTicker(short)
 	defer ticker.Stop()
 	last := int64(0)
+	var told failures
 	for {
 		select {
 		case <-c.stop:
@@ -335,7 +337,24 @@ func (c *Cluster) beat() {
 		c.emit(&out)
 		c.tick(now, func(*partition) bool { return true })
 		c.tellWaiting()
+		told = c.tellFailures(told)
 	}
+}
+
+// failures is how many partitions failures have cost so far.
+type failures struct{ taken, reopened int64 }
+
+// tellFailures logs what has come since it was last told, in one line however
+// many partitions it concerns.
+func (c *Cluster) tellFailures(told failures) failures {
+	now := failures{c.stats.TakenOver.Load(), c.stats.Reopened.Load()}
+	if n := now.taken - told.taken; n > 0 {
+		c.config.Log.Warn("partitions taken over from a node that failed", "partitions", n)
+	}
+	if n := now.reopened - told.reopened; n > 0 {
+		c.config.Log.Info("partitions opened that no other node has", "partitions", n)
+	}
+	return now
 }
 
 // tick lets the partitions do what is due.

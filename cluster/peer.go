@@ -114,6 +114,7 @@ func (c *Cluster) measure(ctx context.Context, p *peer) {
 func (c *Cluster) emit(out *holder.Out) {
 	c.stats.KeysMoved.Add(int64(out.Moved))
 	c.stats.TakenOver.Add(int64(out.Taken))
+	c.stats.Reopened.Add(int64(out.Opened))
 	c.stats.HandedOver.Add(int64(out.Granted))
 	if len(out.Messages) == 0 {
 		return

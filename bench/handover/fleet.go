@@ -35,7 +35,7 @@ type fleet struct {
 // they have settled.
 func startFleet(ctx context.Context, size int, binary string, callers int, args ...string) (*fleet, error) {
 	f := &fleet{binary: binary, args: args, client: &http.Client{
-		Timeout:   30 * time.Second,
+		Timeout: 30 * time.Second,
 		// Shorter than the nodes wait: no request meets a connection that is being closed.
 		Transport: &http.Transport{MaxIdleConnsPerHost: callers + fillers + 2, IdleConnTimeout: 30 * time.Second},
 	}}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -389,6 +390,48 @@ func TestSnapshots(t *testing.T) {
 	}
 	eventually(t, "all agree", func() bool { return f.agree(3, 1, 2, 3) })
 	f.expect("after all were stopped", 0, 5000, fleetLimit-3)
+}
+
+// A snapshot that cannot be used is refused with one line and kept, also when
+// the node stops; the node starts empty.
+func TestBadSnapshot(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "snapshot")
+	good := func() []byte {
+		f := newFleet(t, 0)
+		f.start(1, "--snapshot", file)
+		f.spend(0, 10, 1)
+		f.leave(1)
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("mode %v, %v", info.Mode(), err)
+		}
+		return data
+	}()
+	for name, bad := range map[string][]byte{
+		"cut off":      good[:len(good)-1],
+		"one bit":      append(append([]byte{}, good[:60]...), append([]byte{good[60] ^ 1}, good[61:]...)...),
+		"no snapshot":  []byte("something else"),
+		"nothing":      {},
+		"more than it": append(append([]byte{}, good...), 0),
+	} {
+		if err := os.WriteFile(file, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f := newFleet(t, 0)
+		d := f.start(1, "--snapshot", file)
+		f.expect(name, 0, 10, fleetLimit)
+		f.leave(1)
+		if n := strings.Count(d.stderr.String(), "the snapshot cannot be used"); n != 1 {
+			t.Errorf("%s: said %d times in %s", name, n, d.stderr)
+		}
+		if kept, err := os.ReadFile(file); err != nil || !bytes.Equal(kept, bad) {
+			t.Errorf("%s: the file is changed, %v", name, err)
+		}
+		f.http.CloseIdleConnections()
+	}
 }
 
 // left returns how many units all items in [from, to) have left together.
