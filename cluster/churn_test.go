@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	churnRounds = flag.Int("churn.rounds", 25, "changes of the membership in TestChurn")
+	churnRounds = flag.Int("churn.rounds", 10, "changes of the membership in TestChurn")
 	churnSeed   = flag.Uint64("churn.seed", 0, "seed of TestChurn; 0 picks one")
 )
 

@@ -106,7 +106,7 @@ func New(config Config) *Cluster {
 		changed: make(chan struct{}),
 		stop:    make(chan struct{}),
 	}
-	c.peers = holder.NewPeers(c.self, config.Replicas, c.now())
+	c.peers = holder.NewPeers(c.self, config.Replicas, config.ForwardTimeout, c.now())
 	for i := range c.partitions {
 		c.partitions[i].Partition = holder.New(uint32(i), c.peers, c.clock)
 	}

@@ -131,7 +131,7 @@ func (c *Cluster) relay(ctx context.Context, to step, questions []*question) {
 	for len(questions) > 0 {
 		var chunk []*question
 		chunk, questions = cutQuestions(questions)
-		outcomes, err := c.call(ctx, to, chunk, holder.InnerLimit)
+		outcomes, err := c.call(ctx, to, chunk, c.peers.Inner())
 		var out holder.Out
 		for i, q := range chunk {
 			if err == nil && !outcomes[i].NotOwner {

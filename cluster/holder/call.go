@@ -8,7 +8,7 @@ type Action uint8
 const (
 	Decide Action = iota // here, now
 	Ask                  // another node
-	Wait                 // it comes back in Out.Ready, after InnerLimit or a little more at most
+	Wait                 // it comes back in Out.Ready, after Peers.Inner or a little more at most
 	Fail                 // nobody is known who could decide
 )
 

@@ -52,7 +52,7 @@ func (v *visit) goOn(verdict Verdict) {
 			v.reply(outcome{to: verdict.To})
 			return
 		}
-		w.ask(v.n, verdict.To, v.key, v.call.Hop+1, v.call.Failed, int64(InnerLimit), func(out outcome, ok bool) {
+		w.ask(v.n, verdict.To, v.key, v.call.Hop+1, v.call.Failed, int64(v.n.peers.Inner()), func(out outcome, ok bool) {
 			if ok && out.decided {
 				v.reply(out)
 				return

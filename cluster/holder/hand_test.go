@@ -44,7 +44,7 @@ func newHand(t *testing.T, names ...string) *hand {
 
 func (h *hand) add(name string) *handNode {
 	id := rpc.Node{Name: name, Boot: 1}
-	n := &handNode{id: id, peers: NewPeers(id, 1, h.now)}
+	n := &handNode{id: id, peers: NewPeers(id, 1, HeardFor, h.now)}
 	n.p = New(0, n.peers, func() int64 { return h.now })
 	h.nodes[name] = n
 	h.order = append(h.order, name)

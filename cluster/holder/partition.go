@@ -182,9 +182,9 @@ func (p *Partition) direct(now int64, c *Call, out *Out) Verdict {
 		return Verdict{Action: Fail}
 	}
 	c.waited = true
-	c.until = now + int64(InnerLimit)
+	c.until = now + int64(p.peers.Inner())
 	if p.role == open {
-		c.until += int64(InnerLimit) // a confirmation, then perhaps a survey
+		c.until += int64(p.peers.Inner()) // a confirmation, then perhaps a survey
 	}
 	p.waiting = append(p.waiting, c)
 	return v

@@ -15,14 +15,12 @@ import (
 // The times of the protocol.
 const (
 	Beat       = 50 * time.Millisecond  // between heartbeats, and between batches to a copy
-	HeardFor   = 100 * time.Millisecond // a peer that was heard this lately is alive
-	InnerLimit = 40 * time.Millisecond  // of a relayed call, a survey, a confirmation
+	HeardFor   = 100 * time.Millisecond // a peer that was heard this lately is alive; longer with a longer forward timeout
 	flushLimit = 30 * time.Millisecond  // calls wait so long for a grant to be answered
 	again      = 100 * time.Millisecond // between two offers, releases, surveys
 	holdOff    = 500 * time.Millisecond // the one that failed gets nothing back before
 	strangers  = 3 * time.Second        // one never seen in the View is gone after this silence
 	offersStop = 300 * time.Millisecond // a holder that should give a partition away offers it more often
-	patience   = 300 * time.Millisecond // of a node that is slow itself
 	slowFor    = time.Second            // one that was slow is trusted again after this
 	lateBeats  = 4                      // so many late answers in slowFor make a peer slow
 	bulkWords  = 20_000                 // words to build copies with, each beat
@@ -54,6 +52,7 @@ type contact struct {
 type Peers struct {
 	self      rpc.Node
 	replicas  int
+	heardFor  int64 // ns; a peer that was heard this lately is alive
 	placement atomic.Pointer[Placement]
 	lastTick  atomic.Int64
 	gaps      atomic.Uint64                         // how often this node did not run for a while
@@ -66,9 +65,10 @@ type Peers struct {
 }
 
 // NewPeers returns the Peers of a node that knows nobody, with 0 or 1 backups
-// of each partition.
-func NewPeers(self rpc.Node, replicas int, now int64) *Peers {
-	p := &Peers{self: self, replicas: replicas, contacts: make(map[rpc.Node]*contact)}
+// of each partition. A call to a node waits for the forward timeout: as long as
+// that, but [HeardFor] at least, a silent one may be alive.
+func NewPeers(self rpc.Node, replicas int, forward time.Duration, now int64) *Peers {
+	p := &Peers{self: self, replicas: replicas, heardFor: int64(max(forward, HeardFor)), contacts: make(map[rpc.Node]*contact)}
 	p.placement.Store(&Placement{})
 	p.lastTick.Store(now)
 	p.gaps.Store(1)
@@ -145,7 +145,7 @@ func (p *Peers) Open(n rpc.Node) bool {
 // still for so long that others may have taken over what it holds.
 func (p *Peers) gap(now int64) uint64 {
 	last := p.lastTick.Load()
-	if now-last <= int64(HeardFor) || !p.lastTick.CompareAndSwap(last, now) {
+	if now-last <= p.heardFor || !p.lastTick.CompareAndSwap(last, now) {
 		return p.gaps.Load()
 	}
 	// Nobody could be heard meanwhile: that says nothing about them.
@@ -170,7 +170,7 @@ func (p *Peers) Lost(now int64, n rpc.Node) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.contact(n, now)
-	c.heard = min(c.heard, now-int64(patience)-1)
+	c.heard = min(c.heard, now-int64(p.patience())-1)
 	open := maps.Clone(*p.circuits.Load())
 	open[n] = struct{}{}
 	p.circuits.Store(&open)
@@ -189,7 +189,7 @@ func (p *Peers) Receive(now int64, from rpc.Node, m *rpc.Message, out *Out) {
 		if int64(m.Number) >= c.asked {
 			c.asked = 0
 		}
-		if trip := now - int64(m.Number); trip >= int64(InnerLimit) {
+		if trip := now - int64(m.Number); trip >= int64(p.Inner()) {
 			copy(c.late[:], c.late[1:])
 			c.late[lateBeats-1] = now
 		}
@@ -218,7 +218,7 @@ func (p *Peers) suspect(now int64) bool {
 		}
 		alive++
 		last := c.late[lateBeats-1]
-		if c.isSlow(now) || last != 0 && now-last < int64(HeardFor) {
+		if c.isSlow(now) || last != 0 && now-last < p.heardFor {
 			late++
 		}
 	}
@@ -231,7 +231,7 @@ func (p *Peers) suspect(now int64) bool {
 	late = 0
 	for _, c := range p.contacts {
 		last := c.late[lateBeats-1]
-		if c.alive && (c.asked != 0 && now-c.asked >= int64(InnerLimit) || last != 0 && now-last < int64(HeardFor)) {
+		if c.alive && (c.asked != 0 && now-c.asked >= int64(p.Inner()) || last != 0 && now-last < p.heardFor) {
 			late++
 		}
 	}
@@ -256,9 +256,9 @@ func (p *Peers) Silent(now int64, n rpc.Node) bool {
 	p.gap(now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	limit := int64(HeardFor)
+	limit := p.heardFor
 	if p.suspect(now) {
-		limit = int64(patience)
+		limit = int64(p.patience())
 	}
 	return now-p.contact(n, now).heard >= limit
 }
@@ -286,12 +286,20 @@ func (p *Peers) Failed(now int64, n rpc.Node, tried bool) bool {
 	return tried && !p.suspect(now)
 }
 
+// Inner returns the limit of what is done for a call that has come from another
+// node: a relay, a survey, a confirmation. It is 40 ms for a forward timeout of
+// 100 ms.
+func (p *Peers) Inner() time.Duration { return time.Duration(p.heardFor) * 2 / 5 }
+
+// patience is that of a node that is slow itself.
+func (p *Peers) patience() time.Duration { return 3 * time.Duration(p.heardFor) }
+
 // Patience returns how long an answer that should come within so long is to be
 // waited for: longer by a node that is slow itself, which learns nothing about
 // the others by giving up.
 func (p *Peers) Patience(d time.Duration) time.Duration {
 	if p.suspected.Load() {
-		return max(d, patience)
+		return max(d, p.patience())
 	}
 	return d
 }

@@ -44,9 +44,12 @@ func (p *Partition) look(now int64, out *Out) {
 	if n := p.holder; !n.IsZero() && n != p.peers.self && !s.missing[n] && !p.peers.Gone(now, n) {
 		ask(n)
 	}
-	if len(s.missing) == 0 {
-		p.conclude(now, out)
+	for n := range s.missing {
+		if !p.peers.Silent(now, n) {
+			return
+		}
 	}
+	p.conclude(now, out) // there is nobody, or nobody who would answer now
 }
 
 func (p *Partition) onWho(from rpc.Node, m *rpc.Message, out *Out) {

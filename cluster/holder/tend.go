@@ -28,7 +28,7 @@ func (p *Partition) Busy() bool {
 }
 
 func (p *Partition) tend(now int64, out *Out) {
-	if p.survey.number != 0 && now-p.survey.at >= int64(InnerLimit) {
+	if p.survey.number != 0 && now-p.survey.at >= int64(p.peers.Inner()) {
 		p.conclude(now, out)
 	}
 	switch p.role {
@@ -55,7 +55,7 @@ func (p *Partition) tendHolder(now int64, out *Out) {
 		want = rpc.Node{}
 	}
 	p.leaveGone(now)
-	if p.confirm != 0 && now-p.asked >= int64(InnerLimit) {
+	if p.confirm != 0 && now-p.asked >= int64(p.peers.Inner()) {
 		p.confirm = 0
 		p.look(now, out)
 		if p.role != open {
@@ -227,7 +227,7 @@ func (p *Partition) tendGrant(now int64, out *Out) {
 	switch {
 	case p.peers.Gone(now, p.holder):
 		p.takeOver(now, out)
-	case now-p.repeated >= int64(InnerLimit):
+	case now-p.repeated >= int64(p.peers.Inner()):
 		p.repeated = now
 		out.send(p.holder, p.pledge)
 	}

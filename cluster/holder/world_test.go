@@ -186,7 +186,7 @@ func (w *world) find(id rpc.Node) *node {
 func (w *world) start(name string) *node {
 	w.boots++
 	id := rpc.Node{Name: name, Boot: w.boots}
-	n := &node{w: w, id: id, peers: NewPeers(id, 1, w.now), known: map[string]news{}, up: true, lastTick: w.now}
+	n := &node{w: w, id: id, peers: NewPeers(id, 1, HeardFor, w.now), known: map[string]news{}, up: true, lastTick: w.now}
 	for p := range n.parts {
 		n.parts[p] = New(uint32(p), n.peers, func() int64 { return w.now })
 	}
