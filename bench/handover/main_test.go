@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -56,23 +57,28 @@ func TestWholeRun(t *testing.T) {
 	}
 }
 
-// A run that is stopped leaves nothing behind and says so.
+// A run that is stopped in its middle says so, and leaves nothing behind.
 func TestStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	out := &stopAt{line: "at rest", stop: cancel}
-	if _, err := measure(ctx, options{keys: 2000, callers: 4, length: 100 * time.Millisecond}, out); err == nil {
-		t.Error("no error")
+	out := &stopAt{line: "keys per second", stop: cancel}
+	if _, err := measure(ctx, options{keys: 2000, callers: 4, length: 100 * time.Millisecond}, out); !errors.Is(err, context.Canceled) {
+		t.Errorf("it ends with %v, want %v", err, context.Canceled)
+	}
+	if !out.stopped {
+		t.Errorf("it has not written %q", out.line)
 	}
 }
 
 // stopAt stops a run when it writes a certain line.
 type stopAt struct {
-	line string
-	stop func()
+	line    string
+	stop    func()
+	stopped bool
 }
 
 func (s *stopAt) Write(p []byte) (int, error) {
 	if strings.Contains(string(p), s.line) {
+		s.stopped = true
 		s.stop()
 	}
 	return len(p), nil

@@ -28,8 +28,8 @@ func (t table) foot() {
    with those of another.
 ** all that the loopback interface received during the move, less what it
    received in as long a time at rest, for each bucket sent from node to node. It
-   holds the names and words of buckets, the messages that move partitions, the
-   gossip of the member that comes or goes, and all headers and acknowledgements
+   holds the fingerprints and words of buckets, the messages that move partitions,
+   the gossip of the member that comes or goes, and all headers and acknowledgements
    of TCP and IP; and whatever other programs on this machine sent over loopback
    more than they did at rest. A bucket that is sent to two nodes counts twice.
 `)

@@ -49,7 +49,7 @@
 //
 // A call that failed elsewhere names the node that failed it. The designated
 // copy takes over if that is its holder and is gone from the View, or silent for
-// [HeardFor], or fails this node too. A holder that comes back is rejected by its
+// [HeardFor] or the forward timeout, or fails this node too. A holder that comes back is rejected by its
 // copy, or finds out first: one that has not run for a while asks before it
 // decides. It steps down, and sends what the other cannot know, to be merged.
 // Two holders that meet after a split do the same, and the higher epoch, then the

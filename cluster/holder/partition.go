@@ -229,11 +229,17 @@ func (p *Partition) route(now int64, c *Call, out *Out) Verdict {
 	if !p.advised.IsZero() && now-p.advice < int64(offersStop) && p.useful(now, c, p.advised) {
 		return ask(p.advised)
 	}
+	ended := p.survey.ended
 	p.look(now, out)
-	if p.role == open { // there was nobody to ask
+	switch {
+	case p.role == open: // there was nobody to ask
 		return Verdict{Action: Decide}
+	case p.survey.number != 0:
+		return Verdict{Action: Wait}
+	case p.survey.ended != ended: // there was nobody who would answer; something is known now, or nothing
+		return p.route(now, c, out)
 	}
-	return Verdict{Action: Wait}
+	return Verdict{Action: Fail} // a survey has just ended, and found nobody
 }
 
 // useful reports whether there is use in passing the call on to a node. One that

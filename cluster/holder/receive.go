@@ -221,7 +221,7 @@ func (p *Partition) onRevoke(now int64, from rpc.Node, m *rpc.Message, out *Out)
 		return
 	}
 	if p.role == copying && p.holder == from {
-		if m.Number <= p.designated { // it was designated anew since
+		if m.Epoch < p.epoch || m.Number <= p.designated { // it was designated anew since
 			return
 		}
 		p.complete, p.got = false, max(p.got, m.Number)
@@ -234,7 +234,7 @@ func (p *Partition) onRelease(now int64, from rpc.Node, m *rpc.Message, out *Out
 	case p.role >= opening || from != p.holder && !above(m.Epoch, from, p.epoch, p.holder):
 		p.rejectHolder(now, from, out)
 		return
-	case p.merging.exists() || p.restored || from == p.holder && m.Number <= p.got:
+	case p.merging.exists() || p.restored || from == p.holder && (m.Epoch < p.epoch || m.Number <= p.got):
 		return
 	}
 	p.drop()

@@ -371,6 +371,23 @@ func TestRestoredWords(t *testing.T) {
 	expect(t, "and so does the copy", h.spent("B", 1), 8)
 }
 
+// A revoke and a release that a node sent when it held the partition before do
+// nothing to the copy that it is given when it holds it again.
+func TestLateFromAnEarlierTime(t *testing.T) {
+	h := begun(t)
+	h.views("B", "A", "C")
+	h.run(300 * time.Millisecond)
+	h.is("B holds it", "B", 2, "A")
+	h.views("A", "B", "C")
+	h.run(300 * time.Millisecond)
+	h.is("A holds it again", "A", 3, "B")
+	for _, kind := range []rpc.MessageKind{revoke, release} {
+		h.bring(handMessage{"A", "B", rpc.Message{Kind: kind, Epoch: 1, Number: h.nodes["A"].p.number}})
+		h.deliver()
+		h.is("as before", "A", 3, "B")
+	}
+}
+
 // What comes late, twice or of another epoch does nothing.
 func TestLateMessages(t *testing.T) {
 	h := begun(t)
