@@ -109,8 +109,9 @@ func (w *wires) listen(t testing.TB, member string) net.Listener {
 
 // setup says what a node under test is made of. The zero value is a node alone.
 type setup struct {
+	name        string        // default: n1
 	rules       string        // YAML
-	members     []ring.Member // default: n1, active; the node itself is n1
+	members     []ring.Member // default: n1, active
 	connections int           // MaxConnections
 	notReady    bool
 	peers       []string // members that run too, without HTTP, and have what is theirs
@@ -140,6 +141,9 @@ func newFront(t testing.TB, s setup) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if s.name == "" {
+		s.name = "n1"
+	}
 	if s.members == nil {
 		s.members = []ring.Member{member("n1", ring.Active)}
 	}
@@ -147,7 +151,7 @@ func newFront(t testing.TB, s setup) *node {
 	log := slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	config := cluster.Config{
 		RPC: rpc.Config{
-			Self:  rpc.Identity{Name: "n1", Boot: 7, Label: "test", Format: ring.Format},
+			Self:  rpc.Identity{Name: s.name, Boot: 7, Label: "test", Format: ring.Format},
 			Clock: n.clock.ns.Load,
 			Dial:  n.wires.dial,
 			Log:   log,
@@ -165,7 +169,7 @@ func newFront(t testing.TB, s setup) *node {
 		Keys:           policy.NewKeys([16]byte{}, ring.Partitions),
 		Cluster:        n.cluster,
 		Label:          "test",
-		Self:           func() ring.Member { return member("n1", ring.Active) },
+		Self:           func() ring.Member { return member(s.name, ring.Active) },
 		Now:            n.clock.now,
 		Log:            log,
 		MaxConnections: s.connections,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/ring"
 )
@@ -206,38 +207,33 @@ weir_http_requests_total{code="503",endpoint="/readyz"} 1
 }
 
 func TestMetricsOfMembers(t *testing.T) {
-	n := start(t, setup{rules: oneBucket, members: []ring.Member{
-		member("n1", ring.Active), member("n2", ring.Active), member("n3", ring.Joining),
-		member("n4", ring.Leaving), member("n5", ring.Failed), member("n6", ring.Failed),
-	}})
-	same(t, "members", n.scrape("weir_members"), `weir_members{state="active"} 2
+	virtually(t, func(t *testing.T, w *world) {
+		n, _ := w.start("n1", oneBucket,
+			member("n1", ring.Active), member("n2", ring.Active), member("n3", ring.Joining),
+			member("n4", ring.Leaving), member("n5", ring.Failed), member("n6", ring.Failed))
+		same(t, "members", n.scrape("weir_members"), `weir_members{state="active"} 2
 weir_members{state="failed"} 2
 weir_members{state="joining"} 1
 weir_members{state="leaving"} 1
 `)
-	// What one of two owns, the other backs up.
-	var backup, owner int
-	const form = "weir_partitions{role=\"backup\"} %d\nweir_partitions{role=\"owner\"} %d\n"
-	if _, err := fmt.Sscanf(n.scrape("weir_partitions"), form, &backup, &owner); err != nil {
-		t.Fatal(err)
-	}
-	same(t, "partitions of two", owner+backup, 1021)
-	if min(owner, backup) < 1021-639 {
-		t.Errorf("owner of %d, backup of %d: beyond the bounded load", owner, backup)
-	}
-	// Each of n2, n3 and n4 is asked for its clock at the start, and by this.
-	rpcErrors := func() (count int) {
-		s := n.scrape(`weir_rpc_errors_total{kind="unavailable"}`)
-		if _, err := fmt.Sscanf(s, "weir_rpc_errors_total{kind=\"unavailable\"} %d\n", &count); err != nil {
-			t.Fatalf("%v in %q", err, s)
+		// What one of two owns, the other backs up.
+		var backup, owner int
+		const form = "weir_partitions{role=\"backup\"} %d\nweir_partitions{role=\"owner\"} %d\n"
+		if _, err := fmt.Sscanf(n.scrape("weir_partitions"), form, &backup, &owner); err != nil {
+			t.Fatal(err)
 		}
-		return count
-	}
-	before := rpcErrors()
-	n.send("GET", n.admin+"/v1/cluster", "")
-	if got := rpcErrors() - before; got < 3 || got > 6 {
-		t.Errorf("%d rpc errors by asking three members that cannot be reached", got)
-	}
+		same(t, "partitions of two", owner+backup, 1021)
+		if min(owner, backup) < 1021-639 {
+			t.Errorf("owner of %d, backup of %d: beyond the bounded load", owner, backup)
+		}
+		// Each of n2, n3 and n4 is asked for its clock at the start, and then by
+		// this. Nobody is there.
+		same(t, "rpc errors before", n.scrape(`weir_rpc_errors_total{kind="unavailable"}`), "weir_rpc_errors_total{kind=\"unavailable\"} 3\n")
+		n.send("GET", n.admin+"/v1/cluster", "")
+		same(t, "rpc errors", n.scrape(`weir_rpc_errors_total{kind="unavailable"}`), "weir_rpc_errors_total{kind=\"unavailable\"} 6\n")
+		time.Sleep(time.Second)
+		same(t, "circuits", n.scrape("weir_circuit_open"), "weir_circuit_open 3\n")
+	})
 }
 
 // A policy without global bucket has no such series.
