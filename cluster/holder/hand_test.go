@@ -20,6 +20,7 @@ type hand struct {
 	held  []handMessage
 	sent  map[rpc.MessageKind]int
 	ready map[*Call]Verdict
+	sum   Out // of all steps: its counts
 }
 
 type handNode struct {
@@ -96,6 +97,9 @@ func (h *hand) step(name string, f func(n *handNode, out *Out)) {
 		}
 		h.queue = append(h.queue, handMessage{name, m.To.Name, m.Message})
 	}
+	h.sum.Taken += out.Taken
+	h.sum.Granted += out.Granted
+	h.sum.Opened += out.Opened
 	for _, r := range out.Ready {
 		h.ready[r.Call] = r.Verdict
 	}
@@ -154,6 +158,17 @@ func (h *hand) run(d time.Duration) {
 			})
 		}
 		h.deliver()
+	}
+}
+
+// until lets time pass until something is so.
+func (h *hand) until(what string, so func() bool) {
+	h.t.Helper()
+	for end := h.now + 10_000*ms; !so(); {
+		if h.now >= end {
+			h.t.Fatalf("%s: not after ten seconds", what)
+		}
+		h.run(10 * time.Millisecond)
 	}
 }
 

@@ -62,6 +62,7 @@ type Peers struct {
 
 	mu       sync.Mutex
 	contacts map[rpc.Node]*contact
+	doubts   bool // when asked last, it was rather this node that is slow
 }
 
 // NewPeers returns the Peers of a node that knows nobody, with 0 or 1 backups
@@ -206,11 +207,24 @@ func (c *contact) isSlow(now int64) bool {
 	return c.slow
 }
 
-// suspect reports whether it is rather this node that is slow or cut off, since
-// more than half of the others seem to be. Of two nodes neither can tell, so
-// there an answer that is only missing says nothing. It must be called with mu
-// held.
+// suspect reports whether it is rather this node that is slow or cut off. What
+// came late meanwhile says nothing about the others: once it is over they do not
+// seem slow one by one. It must be called with mu held.
 func (p *Peers) suspect(now int64) bool {
+	suspects := p.seemSlow(now)
+	if p.doubts && !suspects {
+		for _, c := range p.contacts {
+			c.late, c.slow = [lateBeats]int64{}, false
+		}
+	}
+	p.doubts = suspects
+	return suspects
+}
+
+// seemSlow reports whether more than half of the others seem slow or cut off. Of
+// two nodes neither can tell, so there an answer that is only missing says
+// nothing. It must be called with mu held.
+func (p *Peers) seemSlow(now int64) bool {
 	late, alive := 0, 0
 	for _, c := range p.contacts {
 		if !c.alive {
@@ -268,7 +282,7 @@ func (p *Peers) Silent(now int64, n rpc.Node) bool {
 func (p *Peers) Slow(now int64, n rpc.Node) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.contact(n, now).isSlow(now) && !p.suspect(now)
+	return !p.suspect(now) && p.contact(n, now).isSlow(now)
 }
 
 // Trouble reports whether it is of little use to ask the peer: it is silent or

@@ -282,7 +282,7 @@ func (p *Partition) tendCopy(now int64, out *Out) {
 	}
 	p.touched = now
 	to := p.holder
-	if owner, _, _ := p.peers.place(p.id); (holderGone || p.merging.exists()) && owner != p.peers.self {
+	if owner, _, _ := p.peers.place(p.id); (to.IsZero() || holderGone || p.merging.exists()) && owner != p.peers.self {
 		to = owner
 	}
 	if !to.IsZero() {
@@ -294,14 +294,18 @@ func (p *Partition) tendCopy(now int64, out *Out) {
 // begins to ask.
 func (p *Partition) assure(now int64, out *Out) bool {
 	gap := p.peers.gap(now)
+	able := p.desig.to
+	if p.target.ended {
+		able = p.target.to // the other one is revoked
+	}
 	switch {
 	case p.sure == gap:
 		return true
 	case p.confirm != 0 && p.askedGap == gap || p.survey.number != 0:
-	case p.desig.exists() && !p.peers.Gone(now, p.desig.to):
+	case !able.IsZero() && !p.peers.Gone(now, able):
 		p.number++
 		p.confirm, p.asked, p.askedGap = p.number, now, gap
-		p.answer(p.desig.to, confirm, p.confirm, out)
+		p.answer(able, confirm, p.confirm, out)
 	default:
 		p.askedGap = gap
 		p.look(now, out)

@@ -77,6 +77,7 @@ type node struct {
 	resumed  int64 // when it was continued last
 	lastTick int64
 	was      [partitions]bool // open after the last step
+	epochs   [partitions]uint64
 }
 
 type world struct {
@@ -105,7 +106,16 @@ type world struct {
 	calm      bool // nothing happens any more
 	stop      bool // callers stop
 	sides     int  // how often the cluster was split
+	openings  []openingOf
 	limits    map[key]int64
+}
+
+// openingOf is that a node began to hold a partition.
+type openingOf struct {
+	at        int64
+	node      *node
+	partition uint32
+	epoch     uint64
 }
 
 type key struct {
@@ -340,6 +350,7 @@ func (n *node) step(f func(*Out)) {
 // only silent or slow.
 func (w *world) opens(n *node, p *Partition, lost bool) {
 	w.note("%s opens partition %d by epoch %d", n.id.Name, p.id, p.epoch)
+	w.openings = append(w.openings, openingOf{w.now, n, p.id, p.epoch})
 	if lost && w.graceful && w.now > firstTime+100*ms {
 		w.fault("%s opens partition %d with what is left", n.id.Name, p.id)
 	}
@@ -416,34 +427,4 @@ func (n *node) tick() {
 		})
 		w.after(10*ms, n.tick)
 	})
-}
-
-// check asserts what must hold at every instant.
-func (w *world) check(n *node) {
-	for i, p := range n.parts {
-		if p.role != open {
-			continue
-		}
-		for _, other := range w.nodes {
-			if q := other.parts[i]; other != n && other.up && q.role == open {
-				if w.graceful {
-					w.fault("I1: %s and %s both hold partition %d", n.id.Name, other.id.Name, i)
-				}
-			}
-		}
-	}
-	if !w.graceful {
-		return
-	}
-	for i := range n.parts {
-		complete := 0
-		for _, other := range w.nodes {
-			if q := other.parts[i]; other.up && q.role == copying && q.complete {
-				complete++
-			}
-		}
-		if complete > 1 {
-			w.fault("I4: %d complete copies of partition %d", complete, i)
-		}
-	}
 }
