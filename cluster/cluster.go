@@ -59,7 +59,7 @@ type Stats struct {
 	Forwarded  atomic.Int64 // stages sent to another node
 	Backup     atomic.Int64 // of both, those that another than the owner decided after a failure
 	Degraded   [reasons]atomic.Int64
-	KeysMoved  atomic.Int64 // words sent to build copies and to hand partitions over
+	KeysMoved  atomic.Int64 // words that have arrived elsewhere to build copies, before partitions are handed over or backed up
 	HandedOver atomic.Int64 // partitions given to their owner
 	TakenOver  atomic.Int64 // partitions taken from a holder that failed
 	Reopened   atomic.Int64 // partitions opened because nobody had their state, as at the first start
@@ -224,7 +224,8 @@ func (c *Cluster) LiveBuckets() int {
 // Replication tells how far the copies are behind, and what moves.
 type Replication struct {
 	Lag      time.Duration // of the partition that is the furthest behind
-	Admitted int64         // units that no copy knows of: what a crash now would admit too much, of all keys together
+	Admitted int64         // units that no copy knows of: what a crash now would admit too much, of all keys together, but for Bare
+	Bare     int           // partitions that no other node has a copy of; a crash now would lose all of them
 	Held     int           // partitions that this node decides
 	Building int           // partitions that are being copied or handed over
 }
@@ -237,6 +238,9 @@ func (c *Cluster) Replication() Replication {
 		s := c.partitions[i].status(now)
 		r.Lag = max(r.Lag, s.Lag)
 		r.Admitted += s.Admitted
+		if s.Bare {
+			r.Bare++
+		}
 		if s.Holds {
 			r.Held++
 		}
@@ -363,9 +367,6 @@ func (c *Cluster) tick(now int64, due func(*partition) bool) {
 	for i := range c.partitions {
 		if due(&c.partitions[i]) {
 			c.advance(uint32(i), now, &out, func(p *holder.Partition) { p.Tick(now, &out) })
-			if stray := c.partitions[i].stray.Load(); stray != nil {
-				c.adoptStray(uint32(i), stray, now, &out)
-			}
 		}
 	}
 	c.emit(&out)
@@ -401,10 +402,9 @@ func (c *Cluster) sweep() {
 		now := c.clock()
 		for i := part; i < len(c.partitions); i += sweepParts {
 			p := &c.partitions[i]
-			p.Table().Rebuild(now)
-			if stray := p.stray.Load(); stray != nil {
-				stray.Rebuild(now)
-			}
+			p.mu.Lock()
+			p.Rebuild(now)
+			p.mu.Unlock()
 		}
 	}
 }

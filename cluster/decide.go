@@ -268,7 +268,9 @@ func (b *batch) fallBack(p *part) {
 	out := &b.outcomes[p.sequence]
 	out.Degraded, out.stray = true, true
 	if b.opts.LocalFallback {
-		out.Results = b.decideStray(p.checks, p.mode, b.clock(), out.Results)
+		q := &question{checks: p.checks, mode: p.mode}
+		b.decideAlone(q)
+		out.Results = append(out.Results, q.results...)
 	}
 }
 

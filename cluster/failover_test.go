@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -221,6 +222,27 @@ func TestAskerIsCutOff(t *testing.T) {
 		time.Sleep(holder.Beat)
 		w.settle(nodes...)
 		same(t, "taken there counts", says(a.Decide(t.Context(), one(check(mine, 1, r)), take)), "+5")
+	})
+}
+
+// A node that takes over by a call counts what it decided alone before, in that
+// very call.
+func TestDecidedAloneCountsAtOnce(t *testing.T) {
+	virtually(t, func(t *testing.T, w *world) {
+		nodes := w.together(three, "n1", "n2", "n3")
+		a := nodes[0]
+		far := one(check(owned(t, three, "n2 n1"), 1, rule(t, 3, 300*time.Hour)))
+		same(t, "before", says(a.Decide(t.Context(), far, take)), "+2")
+		time.Sleep(70 * time.Millisecond)
+		w.net.Isolate(hostOf("n1"))
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		same(t, "too early to take over", says(a.Decide(ctx, far, fall)), "+1 degraded")
+		same(t, "taken over", a.Stats().TakenOver.Load(), 0)
+		time.Sleep(time.Second)
+		same(t, "as the holder", says(a.Decide(t.Context(), far, fall)), "+0 degraded")
+		same(t, "taken over", a.Stats().TakenOver.Load(), 1)
+		w.net.Reconnect(hostOf("n1"))
 	})
 }
 

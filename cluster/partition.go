@@ -8,13 +8,11 @@ import (
 	"weir/cluster/holder"
 	"weir/leaky"
 	"weir/rpc"
-	"weir/shard"
 )
 
 // partition is this node's part in one partition, for many goroutines.
 type partition struct {
-	busy  atomic.Bool // it is to be ticked more often than with each beat
-	stray atomic.Pointer[shard.Table]
+	busy atomic.Bool // it is to be ticked more often than with each beat
 
 	mu sync.Mutex
 	*holder.Partition
@@ -162,53 +160,33 @@ func (p *partition) tellLowered() {
 	p.lowered = rest
 }
 
-// decideStray decides by this node's own tables what nobody who holds the
-// partition could be asked. What it knows of the bucket from a copy counts; what
-// it takes is told to the holder when one is found again.
-func (c *Cluster) decideStray(checks []leaky.Check, how mode, now int64, results []leaky.Result) []leaky.Result {
-	p := &c.partitions[checks[0].Partition]
-	table := p.stray.Load()
-	if table == nil {
-		p.stray.CompareAndSwap(nil, shard.NewTable())
-		table = p.stray.Load()
+// decideAlone decides what nobody who holds the partition could be asked. If
+// this node has become the holder since, it decides as that.
+func (c *Cluster) decideAlone(q *question) {
+	at := c.clock()
+	p := &c.partitions[q.checks[0].Partition]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.Decides(c.now()) {
+		p.decide(q, at)
+		return
 	}
-	known := p.Table()
-	for _, check := range checks {
-		table.Merge(check.Fingerprint, known.Get(check.Fingerprint), now)
+	for _, check := range q.checks {
+		table := p.Alone(check.Fingerprint, at)
 		var res leaky.Result
-		switch how {
+		switch q.mode {
 		case looking:
-			res = table.Look(check, now)
+			res = table.Look(check, at)
 		case lowering:
-			table.Lower(check, now)
-			res = table.Look(lookOf(check), now)
+			table.Lower(check, at)
+			res = table.Look(lookOf(check), at)
 		default:
-			res = table.Take(check, now)
+			res = table.Take(check, at)
 		}
-		results = append(results, res)
-		if how == taking && !res.Allowed {
+		q.results = append(q.results, res)
+		if q.mode == taking && !res.Allowed {
 			break
 		}
-	}
-	return results
-}
-
-// adoptStray hands what was decided by this node alone to whoever holds the
-// partition by now. If the word gets lost on its way, so be it: what is admitted
-// without a holder is bounded by the limit of each node that cannot ask one.
-func (c *Cluster) adoptStray(number uint32, stray *shard.Table, now int64, out *holder.Out) {
-	var words []rpc.Word
-	stray.Range(c.clock(), func(fingerprint uint64, word leaky.Word) bool {
-		words = append(words, rpc.Word{Fingerprint: fingerprint, Word: word})
-		return true
-	})
-	p := &c.partitions[number]
-	taken := true
-	if len(words) > 0 {
-		c.advance(number, now, out, func(p *holder.Partition) { taken = p.Adopt(words, now, out) })
-	}
-	if taken {
-		p.stray.CompareAndSwap(stray, nil)
 	}
 }
 

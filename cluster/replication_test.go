@@ -2,7 +2,10 @@ package cluster
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"weir/ring"
 )
 
 // What no copy knows of counts as lag, until the next beat has carried it over.
@@ -49,7 +52,42 @@ func TestReplication(t *testing.T) {
 	})
 }
 
-// Without backups nothing is replicated, and nothing is lacking.
+// What a backup knew that died is known to nobody else from then on, until
+// another has all: such partitions are counted, and what is admitted of them.
+func TestBackupIsLost(t *testing.T) {
+	virtually(t, func(t *testing.T, w *world) {
+		a, seenByA := w.node("n1", both)
+		b, _ := w.node("n2", both)
+		w.settle(a, b)
+		own := view(both).Owned("n1")
+		p, q := owned(t, both, "n1"), owned(t, both, "n2")
+		r := rule(t, 9, 300*time.Hour)
+		ask := func(partition uint32) { a.Decide(t.Context(), one(check(partition, 1, r)), take) }
+		ask(p)
+		time.Sleep(70 * time.Millisecond)
+		same(t, "replicated", a.Replication(), Replication{Held: own})
+		ask(p)
+		w.net.Crash(hostOf("n2"))
+		time.Sleep(time.Second)
+		got := a.Replication()
+		within(t, "lag", got.Lag, time.Second, 1050*time.Millisecond)
+		same(t, "admitted since", got, Replication{Lag: got.Lag, Admitted: 1, Held: own})
+		seenByA.set(view("n1:active n2:failed"))
+		synctest.Wait()
+		ask(p)
+		ask(q)
+		same(t, "alone", a.Replication(), Replication{Admitted: 3, Bare: ring.Partitions, Held: ring.Partitions})
+
+		c, _ := w.node("n3", "n1:active n3:active")
+		seenByA.set(view("n1:active n2:failed n3:active"))
+		w.settle(a, c)
+		time.Sleep(70 * time.Millisecond)
+		same(t, "copied anew", a.Replication(), Replication{Held: view("n1:active n3:active").Owned("n1")})
+		same(t, "handed over", c.Replication(), Replication{Held: view("n1:active n3:active").Owned("n3")})
+	})
+}
+
+// Without backups nothing is replicated, which shows.
 func TestWithoutReplicas(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
 		alone := func(c *Config) { c.Replicas = 0 }
@@ -57,7 +95,7 @@ func TestWithoutReplicas(t *testing.T) {
 		b, _ := w.node("n2", both, alone)
 		w.settle(a, b)
 		a.Decide(t.Context(), one(check(owned(t, both, "n1"), 1, rule(t, 3, time.Hour))), take)
-		same(t, "at n1", a.Replication(), Replication{Held: view(both).Owned("n1")})
+		same(t, "at n1", a.Replication(), Replication{Admitted: 1, Bare: view(both).Owned("n1"), Held: view(both).Owned("n1")})
 		same(t, "words copied", a.Stats().KeysMoved.Load(), 0)
 	})
 }

@@ -88,6 +88,7 @@ weir_members{state="joining"} 0
 weir_members{state="leaving"} 0
 weir_partitions{role="backup"} 0
 weir_partitions{role="owner"} 1021
+weir_partitions{role="unreplicated"} 1021
 weir_policy_info{hash="fe98cd284c93da1b"} 1
 weir_replication_lag_seconds 0
 weir_replication_messages_total{outcome="dropped"} 0
@@ -218,7 +219,7 @@ weir_members{state="leaving"} 1
 `)
 		// What one of two owns, the other backs up.
 		var backup, owner int
-		const form = "weir_partitions{role=\"backup\"} %d\nweir_partitions{role=\"owner\"} %d\n"
+		const form = "weir_partitions{role=\"backup\"} %d\nweir_partitions{role=\"owner\"} %d\nweir_partitions{role=\"unreplicated\"} 0\n"
 		if _, err := fmt.Sscanf(n.scrape("weir_partitions"), form, &backup, &owner); err != nil {
 			t.Fatal(err)
 		}

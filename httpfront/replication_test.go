@@ -154,11 +154,11 @@ func TestHandoverIsTold(t *testing.T) {
 		for i := range 40 {
 			n1.decide(plainOf(fmt.Sprint(i), ""))
 		}
-		same(t, "alone", n1.moves(), `calls_total{path="local"} 40`)
+		same(t, "alone", n1.moves(), "calls_total{path=\"local\"} 40\nunreplicated_admitted 40")
 		n2, _ := w.start("n2", oneBucket, m1, m2)
 		view.set(m1, m2)
 		// What is n2's is to be given; of the rest n2 is the backup.
-		same(t, "under way", n1.moves(), "calls_total{path=\"local\"} 40\nhandoff_keys_total 40\nhandoff_partitions{state=\"moving\"} 1021")
+		same(t, "under way", n1.moves(), "calls_total{path=\"local\"} 40\nhandoff_partitions{state=\"moving\"} 1021\nreplication_lag_seconds 0.015\nunreplicated_admitted 40")
 		w.settle(n1, n2)
 		owned := n2.cluster.View().Owned("n2")
 		same(t, "given", n1.moves(), fmt.Sprintf("calls_total{path=\"local\"} 40\nhandoff_keys_total 40\nhandoff_partitions{state=\"given\"} %d", owned))

@@ -76,7 +76,7 @@ type Outgoing struct {
 type Out struct {
 	Messages []Outgoing
 	Ready    []Ready
-	Moved    int // words sent to build a copy or to hand a partition over
+	Moved    int // words that a copy has been built of
 	Taken    int // partitions taken over from a holder that failed
 	Granted  int // partitions given away
 	Opened   int // partitions opened because nobody had the designated copy

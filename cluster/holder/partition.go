@@ -74,6 +74,9 @@ type Partition struct {
 	opened   int64             // when opening began
 	doubt    uint64            // number of the question to a holder that is said to be none
 
+	alone   *shard.Table // what was decided here while nobody who holds it could be asked; nil if nothing was
+	telling stream       // of that, to the holder
+
 	waiting []*Call
 	stirred bool // there is reason to route them anew
 }
@@ -89,7 +92,12 @@ func (p *Partition) Table() *shard.Table { return p.table }
 // Holder reports whether this node decides the partition, and its epoch.
 func (p *Partition) Holder() (epoch uint64, holds bool) { return p.epoch, p.role == open }
 
-// Take decides the check. The partition must be one whose Route says Decide.
+// Decides reports whether this node holds the partition, and has not stood still
+// since it was sure of that.
+func (p *Partition) Decides(now int64) bool { return p.role == open && p.sure == p.peers.gap(now) }
+
+// Take decides the check. The partition must be one whose Route says Decide, or
+// one that this node Decides.
 func (p *Partition) Take(check leaky.Check, at int64) leaky.Result {
 	res := p.table.Take(check, at)
 	// A lockout counts what it refuses.
@@ -120,20 +128,22 @@ type Status struct {
 	Holds    bool          // this node decides it
 	Empty    bool          // this node has nothing of it
 	Building bool          // a copy is being built, or it is being handed over
-	Lag      time.Duration // since the oldest change that the designated copy lacks; 0 if it has all
-	Admitted int64         // units admitted that the designated copy does not know of
+	Bare     bool          // this node decides it, and there is no copy that could take over
+	Lag      time.Duration // since the oldest change that no copy has; 0 if one has all, or none is wanted
+	Admitted int64         // units admitted since a copy was as this one last
 }
 
 // Status tells how the partition is.
 func (p *Partition) Status(now int64) Status {
 	s := Status{
 		Holds:    p.role == open,
-		Empty:    p.role == none,
+		Empty:    p.role == none && p.alone == nil,
 		Building: p.role == closing || p.target.exists() || p.merging.exists(),
 	}
-	if p.role == open && p.desig.exists() {
+	if p.role == open {
+		s.Bare = !p.desig.exists()
 		s.Admitted = p.desig.admitted
-		if p.desig.since != 0 {
+		if want, _ := p.copyAt(); p.desig.since != 0 && (p.desig.exists() || !want.IsZero()) {
 			s.Lag = time.Duration(now - p.desig.since)
 		}
 	}
@@ -157,12 +167,14 @@ func (p *Partition) Flush(now int64, out *Out) {
 func (p *Partition) change(fingerprint uint64, units int64) {
 	now := p.peers.lastTick.Load() // late by a beat at the most, for the lag alone
 	p.desig.change(fingerprint, units, now)
-	p.target.change(fingerprint, units, now)
+	if p.target.exists() {
+		p.target.change(fingerprint, units, now)
+	}
 }
 
 // Route says where a call goes.
 func (p *Partition) Route(now int64, c *Call, out *Out) Verdict {
-	if p.role == open && p.sure == p.peers.gap(now) {
+	if p.Decides(now) {
 		return Verdict{Action: Decide}
 	}
 	v := p.direct(now, c, out)
@@ -315,6 +327,7 @@ func (p *Partition) becomeHolder(epoch uint64) {
 // open makes this node the holder of what it has, which may be nothing.
 func (p *Partition) open(now int64, out *Out) {
 	p.becomeHolder(p.epoch + 1)
+	p.count()
 	out.Opened++
 	p.sure = p.peers.gap(now)
 	p.tend(now, out)
@@ -326,6 +339,7 @@ func (p *Partition) takeOver(now int64, out *Out) {
 	failed := p.holder
 	// Two more, so that nobody can take it for a grant, which is one more.
 	p.becomeHolder(p.epoch + 2)
+	p.count()
 	p.heldOff, p.holdOff, p.taken = failed, now+int64(holdOff), p.epoch
 	p.sure = p.peers.gap(now)
 	out.Taken++

@@ -178,9 +178,11 @@ func (p *Partition) onCopied(now int64, from rpc.Node, m *rpc.Message, out *Out)
 	if p.role != open || m.Epoch != p.epoch {
 		return
 	}
+	dirty := len(p.target.dirty)
 	switch {
 	case from == p.desig.to && p.desig.acknowledge(m.Number, now):
 	case from == p.target.to && p.target.acknowledge(m.Number, now):
+		out.Moved += dirty - len(p.target.dirty)
 		if p.target.last {
 			if p.desig.exists() && p.desig.to != from {
 				p.retain[p.desig.to] = 0
@@ -205,7 +207,7 @@ func (p *Partition) onNoCopy(now int64, from rpc.Node, m *rpc.Message, out *Out)
 		p.confirm = 0
 		p.look(now, out)
 	case from == p.desig.to && m.Number == p.desig.sent && m.Number != 0:
-		p.desig = stream{}
+		p.desig = p.desig.lost()
 		p.revoking, p.revoked = 0, false
 	case from == p.target.to && m.Number == p.target.sent && m.Number != 0:
 		p.target = stream{}
@@ -260,6 +262,7 @@ func (p *Partition) onGrant(now int64, from rpc.Node, m *rpc.Message, out *Out) 
 		p.becomeHolder(m.Epoch)
 		p.desig = newStream(from)
 		p.desig.complete, p.desig.begun = true, true
+		p.count()
 		p.accepted = m.Epoch
 		// A grant may have been under way for long. Its giver knows whether it
 		// still stands, so nothing is decided before that one was asked.
@@ -291,6 +294,7 @@ func (p *Partition) onRefused(now int64, from rpc.Node, m *rpc.Message, out *Out
 		return
 	}
 	p.role, p.holder = open, p.peers.self
+	p.count()
 	p.epoch++
 	p.wanted, p.offered = false, now
 	p.wake()
@@ -384,6 +388,10 @@ func (p *Partition) onMerge(now int64, from rpc.Node, m *rpc.Message, out *Out) 
 }
 
 func (p *Partition) onMerged(now int64, from rpc.Node, m *rpc.Message, out *Out) {
+	if s := &p.telling; s.to == from && s.acknowledge(m.Number, now) {
+		p.tell(now, out)
+		return
+	}
 	s := &p.merging
 	if p.role != copying || s.to != from || !s.acknowledge(m.Number, now) {
 		return

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"weir/rpc"
+	"weir/shard"
 )
 
 const (
@@ -40,34 +41,36 @@ func (s *stream) exists() bool { return !s.to.IsZero() }
 
 // change notes that a word is not what the copy has.
 func (s *stream) change(fingerprint uint64, units, now int64) {
-	if !s.exists() {
-		return
+	if s.exists() {
+		s.dirty[fingerprint] = 0
 	}
-	s.dirty[fingerprint] = 0
 	s.admitted += units
 	if s.since == 0 {
 		s.since = now
 	}
 }
 
+// lost is the stream of one whose copy is lost, to nobody. It keeps count of what
+// nobody else knows.
+func (s *stream) lost() stream { return stream{since: s.since, admitted: s.admitted} }
+
 // overdue reports whether the batch under way is to be sent anew.
 func (s *stream) overdue(now int64) bool { return s.sent != 0 && now-s.at >= int64(s.wait) }
 
-// collect takes the next batch of up to so many words.
-func (s *stream) collect(p *Partition, now int64, most int) []rpc.Word {
+// collect takes the next batch, of up to so many words of the table.
+func (s *stream) collect(from *shard.Table, number uint64, now int64, most int) []rpc.Word {
 	if s.overdue(now) {
 		s.wait = min(2*s.wait, batchLonger)
 	}
-	p.number++
 	words := make([]rpc.Word, 0, min(most, len(s.dirty)))
 	for fingerprint := range s.dirty { // whatever an overdue batch carries is sent again
 		if len(words) == most {
 			break
 		}
-		words = append(words, rpc.Word{Fingerprint: fingerprint, Word: p.table.Get(fingerprint)})
-		s.dirty[fingerprint] = p.number
+		words = append(words, rpc.Word{Fingerprint: fingerprint, Word: from.Get(fingerprint)})
+		s.dirty[fingerprint] = number
 	}
-	s.sent, s.at, s.carried = p.number, now, s.admitted
+	s.sent, s.at, s.carried = number, now, s.admitted
 	return words
 }
 

@@ -31,6 +31,13 @@ func (p *Partition) tend(now int64, out *Out) {
 	if p.survey.number != 0 && now-p.survey.at >= int64(p.peers.Inner()) {
 		p.conclude(now, out)
 	}
+	switch {
+	case p.alone == nil:
+	case p.role == open:
+		p.count()
+	default:
+		p.tell(now, out)
+	}
 	switch p.role {
 	case open:
 		p.tendHolder(now, out)
@@ -46,14 +53,7 @@ func (p *Partition) tend(now int64, out *Out) {
 // tendHolder keeps the designated copy where the View wants it: at the backup;
 // or at the owner, if that is another node, which is then given the partition.
 func (p *Partition) tendHolder(now int64, out *Out) {
-	owner, want, _ := p.peers.place(p.id)
-	own := owner.IsZero() || owner == p.peers.self
-	switch {
-	case !own:
-		want = owner
-	case p.peers.replicas == 0 || want == p.peers.self:
-		want = rpc.Node{}
-	}
+	want, own := p.copyAt()
 	p.leaveGone(now)
 	if p.confirm != 0 && now-p.asked >= int64(p.peers.Inner()) {
 		p.confirm = 0
@@ -72,7 +72,7 @@ func (p *Partition) tendHolder(now int64, out *Out) {
 	case want.IsZero():
 		if own && p.peers.replicas == 0 && p.desig.exists() {
 			p.retain[p.desig.to] = 0
-			p.desig = stream{}
+			p.desig = p.desig.lost()
 		}
 		p.releaseOthers(now, out)
 	case p.desig.to != want || p.revoking != 0:
@@ -94,10 +94,23 @@ func (p *Partition) tendHolder(now int64, out *Out) {
 	}
 }
 
+// copyAt returns where the View wants the copy of what this node holds, if it
+// wants one: at the backup if this node is the owner, else at the owner.
+func (p *Partition) copyAt() (want rpc.Node, own bool) {
+	owner, backup, _ := p.peers.place(p.id)
+	switch {
+	case !owner.IsZero() && owner != p.peers.self:
+		return owner, false
+	case p.peers.replicas == 0 || backup == p.peers.self:
+		return rpc.Node{}, true
+	}
+	return backup, true
+}
+
 // leaveGone gives up copies at members that are gone.
 func (p *Partition) leaveGone(now int64) {
 	if p.desig.exists() && p.peers.Gone(now, p.desig.to) {
-		p.desig = stream{}
+		p.desig = p.desig.lost()
 		p.revoking, p.revoked = 0, false
 	}
 	if p.target.exists() && p.peers.Gone(now, p.target.to) {
@@ -136,10 +149,15 @@ func (p *Partition) build(now int64, out *Out) {
 		return
 	}
 	s.ended = true
-	words := s.collect(p, now, rpc.MaxWords)
+	words := p.collect(s, now, rpc.MaxWords)
 	s.last = true
-	out.Moved += len(words)
 	out.send(s.to, rpc.Message{Kind: batch, Flags: flagComplete | p.tookFrom(s.to), Partition: p.id, Epoch: p.epoch, Number: s.sent, Words: words})
+}
+
+// collect takes the next batch of a stream of what this node holds.
+func (p *Partition) collect(s *stream, now int64, most int) []rpc.Word {
+	p.number++
+	return s.collect(p.table, p.number, now, most)
 }
 
 // push sends the next batch of a stream.
@@ -152,7 +170,7 @@ func (p *Partition) push(s *stream, now int64, out *Out) {
 			*s = stream{} // the holder has everything
 			return
 		}
-		words := s.collect(p, now, batchWords)
+		words := p.collect(s, now, batchWords)
 		m := rpc.Message{Kind: merge, Partition: p.id, Epoch: p.epoch, Number: s.sent, Words: words}
 		if s.last = len(words) == len(s.dirty); s.last {
 			m.Flags = flagLast
@@ -164,11 +182,8 @@ func (p *Partition) push(s *stream, now int64, out *Out) {
 	if !s.begun {
 		m.Flags |= flagBegin
 	}
-	m.Words = s.collect(p, now, batchWords)
+	m.Words = p.collect(s, now, batchWords)
 	m.Number, s.last = s.sent, false
-	if s == &p.target {
-		out.Moved += len(m.Words)
-	}
 	out.send(s.to, m)
 }
 
@@ -214,12 +229,11 @@ func (p *Partition) give(owner rpc.Node, now int64, out *Out) {
 	for fingerprint := range s.dirty {
 		s.dirty[fingerprint] = 0
 	}
-	words := s.collect(p, now, rpc.MaxWords)
+	words := p.collect(s, now, rpc.MaxWords)
 	p.role, p.holder = closing, owner
 	p.epoch++
 	p.pledge = rpc.Message{Kind: grant, Partition: p.id, Epoch: p.epoch, Number: s.sent, Words: words}
 	p.pledged, p.repeated = now, now
-	out.Moved += len(words)
 	out.send(owner, p.pledge)
 }
 
@@ -318,5 +332,6 @@ func (p *Partition) assure(now int64, out *Out) bool {
 func (p *Partition) assured(now int64, out *Out) {
 	p.confirm = 0
 	p.sure = p.askedGap
+	p.count()
 	p.wake()
 }
