@@ -48,7 +48,7 @@ type Sequence [][]leaky.Check
 // part is one stage of one sequence, on its way to who decides it.
 type part struct {
 	sequence int
-	question
+	*question
 	path   holder.Path
 	failed bool   // a node was asked and has not decided it
 	reason Reason // why the node asked first did not decide it
@@ -79,7 +79,7 @@ func (c *Cluster) Decide(ctx context.Context, sequences []Sequence, opts Options
 		for i, s := range sequences {
 			if stage < len(s) && len(s[stage]) > 0 && b.goesOn(b.outcomes[i]) {
 				p := &part{sequence: i, path: c.peers.Path(s[stage][0].Partition)}
-				p.checks, p.mode = s[stage], opts.mode()
+				p.question = &question{checks: s[stage], mode: opts.mode()}
 				open = append(open, p)
 			}
 		}
@@ -142,7 +142,7 @@ func (b *batch) decideHere(parts []*part) {
 	var out holder.Out
 	var open []*question
 	for _, p := range parts {
-		q := &p.question
+		q := p.question
 		q.call = holder.Call{Hop: p.path.Hop, Failed: p.path.Failed}
 		b.ask(q, at, &out)
 		p.because(ReasonNotOwner)
@@ -161,7 +161,7 @@ func (b *batch) decideHere(parts []*part) {
 func (b *batch) forward(to step, parts []*part) {
 	questions := make([]*question, len(parts))
 	for i, p := range parts {
-		questions[i] = &p.question
+		questions[i] = p.question
 		p.verdict = holder.Verdict{Action: holder.Fail}
 	}
 	for len(questions) > 0 {
@@ -235,9 +235,10 @@ func (p *part) because(reason Reason) {
 	p.failed = reason != ReasonNotOwner || !p.path.FailedOver()
 }
 
-// anew is the part with nothing decided.
+// anew is the part with nothing decided. A partition may still refer to a
+// question that was given up.
 func (p *part) anew() *part {
-	p.question = question{checks: p.checks, mode: p.mode}
+	p.question = &question{checks: p.checks, mode: p.mode}
 	return p
 }
 
