@@ -64,9 +64,11 @@ type batch struct {
 }
 
 // Decide decides the sequences, each to its first refusal, and returns one
-// outcome for each. A stage takes a forward timeout and half another at most
-// while a node is silent, for every [rpc.MaxChecks] checks that are asked of
-// one node.
+// outcome for each. While one node is silent a stage takes a forward timeout and
+// half another at most, for every [rpc.MaxChecks] checks that are asked of one
+// node. With owner and backup both silent it takes two of these; and a node that
+// hears nobody, which is likelier to be the one cut off, waits for three times
+// as long before it gives up.
 func (c *Cluster) Decide(ctx context.Context, sequences []Sequence, opts Options) []Outcome {
 	b := &batch{Cluster: c, ctx: ctx, opts: opts, outcomes: make([]Outcome, len(sequences))}
 	stages := 0

@@ -23,7 +23,8 @@ const (
 	offersStop = 300 * time.Millisecond // a holder that should give a partition away offers it more often
 	slowFor    = time.Second            // one that was slow is trusted again after this
 	lateBeats  = 4                      // so many late answers in slowFor make a peer slow
-	bulkWords  = 20_000                 // words to build copies with, each beat
+	bulkWord   = 2500 * time.Nanosecond // a node sends a word this often to build copies, so that moves do not delay decisions
+	bulkAhead  = 10 * time.Millisecond  // by how much it may be ahead of that
 	forgetNode = time.Hour
 )
 
@@ -56,7 +57,7 @@ type Peers struct {
 	placement atomic.Pointer[Placement]
 	lastTick  atomic.Int64
 	gaps      atomic.Uint64                         // how often this node did not run for a while
-	bulk      atomic.Int64                          // words that may still be sent in this beat
+	bulk      atomic.Int64                          // when the words sent to build copies would have been sent, evenly
 	suspected atomic.Bool                           // at the last beat it was rather this node that is slow
 	circuits  atomic.Pointer[map[rpc.Node]struct{}] // open ones: of the peers in trouble
 
@@ -73,7 +74,6 @@ func NewPeers(self rpc.Node, replicas int, forward time.Duration, now int64) *Pe
 	p.placement.Store(&Placement{})
 	p.lastTick.Store(now)
 	p.gaps.Store(1)
-	p.bulk.Store(bulkWords)
 	p.circuits.Store(&map[rpc.Node]struct{}{})
 	return p
 }
@@ -116,7 +116,6 @@ func (p *Peers) contact(n rpc.Node, now int64) *contact {
 func (p *Peers) Tick(now int64, out *Out) {
 	p.gap(now)
 	p.lastTick.Store(now)
-	p.bulk.Store(bulkWords)
 	open := make(map[rpc.Node]struct{})
 	for _, n := range p.Placement().Alive {
 		out.send(n, rpc.Message{Kind: ping, Number: uint64(now)})
@@ -330,9 +329,19 @@ func (p *Peers) place(partition uint32) (owner, backup rpc.Node, view *Placement
 	return owner, backup, view
 }
 
-// spend takes words off what may be sent in this beat, and reports whether that
-// was not used up before.
-func (p *Peers) spend(words int) bool { return p.bulk.Add(-int64(words))+int64(words) > 0 }
+// spend reports whether so many words may be sent now to build a copy. It is the
+// leaky bucket that this cluster is about, and bulk is its TAT.
+func (p *Peers) spend(now int64, words int) bool {
+	for {
+		tat := p.bulk.Load()
+		if tat-now > int64(bulkAhead) {
+			return false
+		}
+		if p.bulk.CompareAndSwap(tat, max(tat, now)+int64(words)*int64(bulkWord)) {
+			return true
+		}
+	}
+}
 
 // same reports whether two names are of one node; a boot of zero is any.
 func same(a, b rpc.Node) bool {

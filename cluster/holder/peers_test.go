@@ -323,3 +323,27 @@ func TestTimesFollowTheForwardTimeout(t *testing.T) {
 		expect(t, what+": and longer", p.Patience(time.Second), time.Second)
 	}
 }
+
+// Words to build copies with are sent at an even pace, however many partitions
+// there are to build.
+func TestPace(t *testing.T) {
+	p := NewPeers(id("self"), 1, HeardFor, firstTime)
+	batches := 0
+	spend := func(at int64) {
+		for p.spend(firstTime+at*ms, 1024) {
+			batches++
+		}
+	}
+	spend(0)
+	expect(t, "at once", batches, 4) // of 2.56 ms each: 7.68 ms ahead is no more than 10 ms, 10.24 is
+	for at := int64(10); at < 1000; at += 10 {
+		spend(at)
+	}
+	expect(t, "in a second", batches, 391)
+	batches = 0
+	spend(60_000)
+	expect(t, "after a rest", batches, 4)
+	for range 10 {
+		expect(t, "empty partitions cost nothing", p.spend(firstTime+60_005*ms, 0), true)
+	}
+}

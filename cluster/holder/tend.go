@@ -132,7 +132,7 @@ func (p *Partition) build(now int64, out *Out) {
 		return
 	}
 	if !s.begun || len(s.dirty) > rpc.MaxWords {
-		if p.peers.spend(min(len(s.dirty), batchWords)) {
+		if p.peers.spend(now, min(len(s.dirty), batchWords)) {
 			p.push(s, now, out)
 		}
 		return
