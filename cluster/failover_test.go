@@ -81,6 +81,7 @@ func TestViewShowsCrash(t *testing.T) {
 		a.Decide(t.Context(), far, take)
 		time.Sleep(70 * time.Millisecond)
 		w.net.Crash(hostOf("n2"))
+		time.Sleep(holder.HeardFor)
 		d.set(view("n1:active n2:failed"))
 		synctest.Wait()
 		same(t, "held", a.Replication().Held, 1021)
@@ -88,6 +89,41 @@ func TestViewShowsCrash(t *testing.T) {
 		same(t, "after", says(a.Decide(t.Context(), far, take)), "+7")
 		same(t, "degraded", degraded(a), "")
 		same(t, "backups", a.Stats().Backup.Load(), 0)
+	})
+}
+
+// Gossip takes a node for dead that others hear: it goes on deciding, alone, and
+// everybody finds it.
+func TestTakenForDead(t *testing.T) {
+	virtually(t, func(t *testing.T, w *world) {
+		a, seenByA := w.node("n1", three)
+		b, _ := w.node("n2", three)
+		c, seenByC := w.node("n3", three)
+		w.settle(a, b, c)
+		far := one(check(owned(t, three, "n2 n1"), 1, rule(t, 50, 300*time.Hour)))
+		left := 50
+		ask := func(what string, nodes ...*Cluster) {
+			for _, n := range nodes {
+				left--
+				same(t, what, says(n.Decide(t.Context(), far, take)), fmt.Sprintf("+%d", left))
+			}
+		}
+		ask("before", a, b, c)
+		const without = "n1:active n2:failed n3:active"
+		seenByA.set(view(without))
+		for range 10 {
+			ask("n1 takes it for dead", a, b, c)
+			time.Sleep(23 * time.Millisecond)
+		}
+		seenByC.set(view(without))
+		time.Sleep(time.Second)
+		ask("so does n3", a, b, c)
+		same(t, "taken over", a.Stats().TakenOver.Load()+c.Stats().TakenOver.Load(), 0)
+		time.Sleep(70 * time.Millisecond)
+		w.net.Crash(hostOf("n2"))
+		time.Sleep(200 * time.Millisecond)
+		ask("it is", a, c)
+		same(t, "taken over", a.Stats().TakenOver.Load() > 0, true)
 	})
 }
 

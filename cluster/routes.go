@@ -9,7 +9,7 @@ import (
 // routes is one View with the peers in it. It is immutable.
 type routes struct {
 	view   *ring.View
-	byName map[string]*peer // everybody who can be asked: all but this node and failed members
+	byName map[string]*peer // everybody who can be asked: all but this node and members that are gone
 }
 
 // newRoutes returns the routes of the current View, with the peers that old
@@ -17,12 +17,14 @@ type routes struct {
 func (c *Cluster) newRoutes(old *routes) *routes {
 	r := &routes{view: c.config.Members.View(), byName: make(map[string]*peer)}
 	for _, m := range r.view.Members() {
-		if m.Name == c.self.Name || m.State == ring.Failed {
-			continue
-		}
-		if have := old.byName[m.Name]; have != nil && have.node.Boot == m.Boot && have.address == m.RPC {
+		have := old.byName[m.Name]
+		known := have != nil && have.node.Boot == m.Boot && have.address == m.RPC
+		switch {
+		case m.Name == c.self.Name:
+		case m.State == ring.Failed && (!known || c.peers.Silent(c.now(), have.node)):
+		case known:
 			r.byName[m.Name] = have
-		} else {
+		default:
 			r.byName[m.Name] = c.newPeer(m)
 		}
 	}

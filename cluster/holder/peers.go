@@ -42,6 +42,7 @@ type contact struct {
 	heard int64            // when a frame came from it
 	seen  bool             // it was in a View as living
 	alive bool             // it is in the View as living
+	ended bool             // a later run of the member is in the View
 	asked int64            // when the oldest heartbeat was sent that is not answered, 0 if all are
 	late  [lateBeats]int64 // when the last late answers came
 	slow  bool
@@ -85,11 +86,16 @@ func (p *Peers) SetPlacement(now int64, to *Placement) {
 	for _, c := range p.contacts {
 		c.alive = false
 	}
+	living := make(map[string]rpc.Node, len(to.Alive))
 	for _, n := range to.Alive {
+		living[n.Name] = n
 		c := p.contact(n, now)
-		c.alive, c.seen = true, true
+		c.alive, c.seen, c.ended = true, true, false
 	}
 	for n, c := range p.contacts {
+		if in, is := living[n.Name]; is && in != n {
+			c.ended = true
+		}
 		if !c.alive && now-c.heard > int64(forgetNode) {
 			delete(p.contacts, n)
 		}
@@ -252,8 +258,10 @@ func (p *Peers) seemSlow(now int64) bool {
 }
 
 // Gone reports whether that run of a member is dead for certain: it was in the
-// View and is not any more; or it never was, and is silent. One that is not in
-// the View yet is not gone.
+// View, is not any more, and is silent or followed by another run; or it never
+// was, and is silent for long.
+// One that is not in the View yet is not gone; nor is one that is heard, whom
+// gossip takes for dead by mistake, as happens after a cut that has healed.
 func (p *Peers) Gone(now int64, n rpc.Node) bool {
 	if n == p.self || n.IsZero() {
 		return false
@@ -261,7 +269,8 @@ func (p *Peers) Gone(now int64, n rpc.Node) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.contact(n, now)
-	return !c.alive && (c.seen || now-c.heard > int64(strangers))
+	silence := now - c.heard
+	return !c.alive && (c.seen && silence >= p.heardFor || c.ended || silence > int64(strangers))
 }
 
 // Silent reports whether nothing was heard of the peer lately.

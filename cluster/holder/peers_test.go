@@ -245,8 +245,11 @@ func TestGone(t *testing.T) {
 		{"heard, never in the View, silent for 3 s", func(p *Peers) { p.Heard(first, b) }, b, first + 3000*ms, false},
 		{"and longer", func(p *Peers) { p.Heard(first, b) }, b, first + 3001*ms, true},
 		{"in the View, silent for long", func(p *Peers) { p.SetPlacement(first, in(b)) }, b, later, false},
-		{"not in the View any more", func(p *Peers) { p.SetPlacement(first, in(b)); p.SetPlacement(first, in()) }, b, first, true},
-		{"though it is heard", func(p *Peers) { p.SetPlacement(first, in(b)); p.SetPlacement(first, in()); p.Heard(first, b) }, b, first, true},
+		{"not in the View any more, heard 99 ms ago", func(p *Peers) { p.SetPlacement(first, in(b)); p.SetPlacement(first, in()) }, b, first + 99*ms, false},
+		{"heard 100 ms ago", func(p *Peers) { p.SetPlacement(first, in(b)); p.SetPlacement(first, in()) }, b, first + 100*ms, true},
+		{"and its connection broke", func(p *Peers) { p.SetPlacement(first, in(b)); p.SetPlacement(first, in()); p.Lost(first, b) }, b, first, true},
+		{"heard again", func(p *Peers) { p.SetPlacement(first, in(b)); p.SetPlacement(first, in()); p.Heard(later, b) }, b, later, false},
+		{"heard again, but it was never in the View", func(p *Peers) { p.SetPlacement(first, in()); p.Heard(later, b) }, b, later, false},
 		{"back in the View", func(p *Peers) {
 			p.SetPlacement(first, in(b))
 			p.SetPlacement(first, in())
