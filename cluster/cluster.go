@@ -179,14 +179,36 @@ func (c *Cluster) AwaitOwn(ctx context.Context) error {
 }
 
 // AwaitEmpty returns once this node, which leaves, has handed over all that it
-// had; or at once if there is nobody left to hand it to.
+// had; or at once if there is nobody left to hand it to. The copy of a single
+// node that stays is nobody else's to have.
 func (c *Cluster) AwaitEmpty(ctx context.Context) error {
 	return c.Await(ctx, func(v *ring.View) bool {
 		if _, ok := v.Owner(0); !ok {
 			return true
 		}
+		_, another := v.Backup(0)
 		for i := range c.partitions {
-			if !c.partitions[i].status(c.now()).Empty {
+			if s := c.partitions[i].status(c.now()); !s.Empty && (another || !s.Copy) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Retire has this node decide nothing more, as it is about to stop, and returns
+// once the copies of all that it still holds have every word: those who have
+// them take over exactly.
+func (c *Cluster) Retire(ctx context.Context) error {
+	now := c.now()
+	var out holder.Out
+	for i := range c.partitions {
+		c.advance(uint32(i), now, &out, func(p *holder.Partition) { p.Retire(now, &out) })
+	}
+	c.emit(&out)
+	return c.Await(ctx, func(*ring.View) bool {
+		for i := range c.partitions {
+			if c.partitions[i].status(c.now()).Lacking {
 				return false
 			}
 		}

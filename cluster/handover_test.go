@@ -231,3 +231,26 @@ func TestWordsSurviveJoinAndLeave(t *testing.T) {
 		}
 	})
 }
+
+// One of two leaves. It is not kept until the other has a backup elsewhere: there
+// is nobody else.
+func TestOneOfTwoLeaves(t *testing.T) {
+	virtually(t, func(t *testing.T, w *world) {
+		a, seenByA := w.node("n1", both)
+		b, seenByB := w.node("n2", both)
+		w.settle(a, b)
+		r := rule(t, 9, 300*time.Hour)
+		far := one(check(owned(t, both, "n2"), 1, r))
+		same(t, "before", says(a.Decide(t.Context(), far, take)), "+8")
+		const left = "n1:active n2:leaving"
+		seenByA.set(view(left))
+		seenByB.set(view(left))
+		began := time.Now()
+		if err := b.AwaitEmpty(t.Context()); err != nil {
+			t.Error(err)
+		}
+		within(t, "time of it", time.Since(began), 0, 500*time.Millisecond)
+		same(t, "held by n1", a.Replication().Held, ring.Partitions)
+		same(t, "after", says(a.Decide(t.Context(), far, take)), "+7")
+	})
+}

@@ -178,7 +178,7 @@ func (c *Cluster) awaitCopies(ctx context.Context, q *question) {
 	if len(q.settled) == 0 {
 		return
 	}
-	timer := time.NewTimer(holder.HeardFor)
+	timer := time.NewTimer(c.peers.Inner()) // who has passed it on waits for longer
 	defer timer.Stop()
 	for _, done := range q.settled {
 		select {

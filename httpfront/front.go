@@ -53,6 +53,8 @@ type Front struct {
 	admin    *http.Server
 	accepted *limitedListener // what api serves; nil before Serve
 	serving  sync.WaitGroup
+	closing  sync.Once
+	closeErr error
 }
 
 // New returns a front that serves nothing yet.
@@ -121,17 +123,27 @@ func (f *Front) Drain() { f.draining.Store(true) }
 
 // Close closes both listeners, lets the requests under way end until the
 // context is done, cuts off the others, and waits until nothing of the front
-// runs.
+// runs. Called again, it returns what it returned.
 func (f *Front) Close(ctx context.Context) error {
+	f.closing.Do(func() { f.closeErr = f.close(ctx) })
+	return f.closeErr
+}
+
+// adminTimeout bounds how long a request on the admin port, such as a profile,
+// may hold up the end.
+const adminTimeout = time.Second
+
+func (f *Front) close(ctx context.Context) error {
 	f.Drain()
 	var err error
 	if f.accepted != nil {
 		err = f.accepted.Close() // fasthttp closes it only if it has begun to serve it
 	}
 	err = errors.Join(err, f.api.ShutdownWithContext(ctx))
-	if adminErr := f.admin.Shutdown(ctx); adminErr != nil {
-		f.admin.Close()
-		err = errors.Join(err, adminErr)
+	ending, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	if f.admin.Shutdown(ending) != nil {
+		err = errors.Join(err, f.admin.Close())
 	}
 	f.serving.Wait()
 	if f.accepted != nil {

@@ -29,6 +29,20 @@ func (p *Partition) Rebuild(at int64) {
 	}
 }
 
+// Words calls f for every word that lives. What was decided alone comes again,
+// after what is held of the same bucket.
+func (p *Partition) Words(at int64, f func(fingerprint uint64, word leaky.Word)) {
+	for _, table := range []*shard.Table{p.table, p.alone} {
+		if table == nil {
+			continue
+		}
+		table.Range(at, func(fingerprint uint64, word leaky.Word) bool {
+			f(fingerprint, word)
+			return true
+		})
+	}
+}
+
 // count takes in what was decided alone, by a node that has become the holder.
 func (p *Partition) count() {
 	if p.alone == nil {

@@ -240,3 +240,51 @@ func TestRestoredWordsElsewhere(t *testing.T) {
 		expect(t, name+": of the snapshot alone", h.spent(name, 3), 2)
 	}
 }
+
+// The batch under way carries a part of what has changed: until all has arrived,
+// no less counts as unknown to the copy than is.
+func TestAcknowledgementOfAPart(t *testing.T) {
+	h := begun(t)
+	for key := range uint64(3000) {
+		h.take("A", key+1, 1)
+	}
+	for range 10 {
+		h.run(10 * time.Millisecond)
+		unknown := int64(0)
+		for key := range uint64(3000) {
+			unknown += 1 - h.spent("B", key+1)
+		}
+		if s := h.nodes["A"].p.Status(h.now); s.Admitted < unknown || (s.Lag > 0) != (unknown > 0) {
+			t.Errorf("B lacks %d units, and A says %+v", unknown, s)
+		}
+	}
+	h.run(200 * time.Millisecond)
+	expect(t, "in the end", h.nodes["A"].p.Status(h.now).Admitted, 0)
+}
+
+// A grant of one giver does not acknowledge that of another by the same epoch.
+func TestGrantsOfTwoByOneEpoch(t *testing.T) {
+	h := begun(t)
+	h.views("B", "A", "C")
+	h.until("B holds it", func() bool { return h.holds("B") })
+	var out Out
+	h.nodes["B"].p.Receive(h.now, id("C"), &rpc.Message{Kind: grant, Epoch: 2, Number: 900}, &out)
+	expect(t, "messages", len(out.Messages), 1)
+	expect(t, "the answer", kinds[out.Messages[0].Kind], kinds[refused])
+	out = Out{}
+	h.nodes["B"].p.Receive(h.now, id("A"), &rpc.Message{Kind: grant, Epoch: 2, Number: 900}, &out)
+	expect(t, "its own, once more", kinds[out.Messages[0].Kind], kinds[granted])
+}
+
+// No epoch that anybody claims makes those that follow overflow.
+func TestEndlessEpoch(t *testing.T) {
+	h := begun(t)
+	for kind := ping; kind < lastKind; kind++ {
+		for _, to := range h.order {
+			h.bring(handMessage{"C", to, rpc.Message{Kind: kind, Epoch: 1<<64 - 1, Node: id("C")}})
+		}
+	}
+	h.views("C", "A", "B")
+	h.run(time.Second)
+	h.is("moved", "C", 2, "A")
+}

@@ -66,6 +66,7 @@ type Partition struct {
 	askedGap uint64
 
 	accepted uint64   // epoch of the last grant taken
+	giver    rpc.Node // whose that was
 	hinted   int64    // when the holder was heard to be it
 	advised  rpc.Node // who has the designated copy, by a survey
 	advice   int64    // when that was found
@@ -73,6 +74,8 @@ type Partition struct {
 	yields   map[rpc.Node]bool // who has still to send what it has, while opening
 	opened   int64             // when opening began
 	doubt    uint64            // number of the question to a holder that is said to be none
+
+	retired bool // nothing is decided here any more
 
 	alone   *shard.Table // what was decided here while nobody who holds it could be asked; nil if nothing was
 	telling stream       // of that, to the holder
@@ -94,7 +97,9 @@ func (p *Partition) Holder() (epoch uint64, holds bool) { return p.epoch, p.role
 
 // Decides reports whether this node holds the partition, and has not stood still
 // since it was sure of that.
-func (p *Partition) Decides(now int64) bool { return p.role == open && p.sure == p.peers.gap(now) }
+func (p *Partition) Decides(now int64) bool {
+	return p.role == open && !p.retired && p.sure == p.peers.gap(now)
+}
 
 // Take decides the check. The partition must be one whose Route says Decide, or
 // one that this node Decides.
@@ -127,7 +132,9 @@ func (p *Partition) Restore(fingerprint uint64, word leaky.Word, at int64) {
 type Status struct {
 	Holds    bool          // this node decides it
 	Empty    bool          // this node has nothing of it
+	Copy     bool          // this node has the designated copy, and nothing besides
 	Building bool          // a copy is being built, or it is being handed over
+	Lacking  bool          // this node decides it, and its copy lacks something
 	Bare     bool          // this node decides it, and there is no copy that could take over
 	Lag      time.Duration // since the oldest change that no copy has; 0 if one has all, or none is wanted
 	Admitted int64         // units admitted since a copy was as this one last
@@ -138,10 +145,12 @@ func (p *Partition) Status(now int64) Status {
 	s := Status{
 		Holds:    p.role == open,
 		Empty:    p.role == none && p.alone == nil,
+		Copy:     p.role == copying && p.complete && p.alone == nil && !p.merging.exists() && !p.restored,
 		Building: p.role == closing || p.target.exists() || p.merging.exists(),
 	}
 	if p.role == open {
 		s.Bare = !p.desig.exists()
+		s.Lacking = !s.Bare && len(p.desig.dirty) > 0
 		s.Admitted = p.desig.admitted
 		if want, _ := p.copyAt(); p.desig.since != 0 && (p.desig.exists() || !want.IsZero()) {
 			s.Lag = time.Duration(now - p.desig.since)
@@ -206,6 +215,8 @@ func (p *Partition) route(now int64, c *Call, out *Out) Verdict {
 	ask := func(to rpc.Node) Verdict { return Verdict{Action: Ask, To: to} }
 	owner, _, view := p.peers.place(p.id)
 	switch {
+	case p.retired:
+		return p.routeRetired(now)
 	case p.role == open:
 		if p.assure(now, out) {
 			return Verdict{Action: Decide}
@@ -252,6 +263,26 @@ func (p *Partition) route(now int64, c *Call, out *Out) Verdict {
 		return p.route(now, c, out)
 	}
 	return Verdict{Action: Fail} // a survey has just ended, and found nobody
+}
+
+// Retire has this node decide nothing more, as it is about to stop. Whoever has
+// the copy of what it still holds then takes over with every word: see
+// [Status].Lacking.
+func (p *Partition) Retire(now int64, out *Out) {
+	p.retired = true
+	p.Flush(now, out)
+}
+
+// routeRetired routes a call to a node that is about to stop. While its copy
+// lacks something the call waits, so that nobody takes over without that.
+func (p *Partition) routeRetired(now int64) Verdict {
+	switch {
+	case p.role == open && p.desig.exists() && len(p.desig.dirty) > 0:
+		return Verdict{Action: Wait}
+	case p.role < opening && !p.holder.IsZero() && p.holder != p.peers.self && !p.peers.Gone(now, p.holder):
+		return Verdict{Action: Ask, To: p.holder}
+	}
+	return Verdict{Action: Fail}
 }
 
 // useful reports whether there is use in passing the call on to a node. One that

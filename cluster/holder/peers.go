@@ -151,16 +151,21 @@ func (p *Peers) Open(n rpc.Node) bool {
 // still for so long that others may have taken over what it holds.
 func (p *Peers) gap(now int64) uint64 {
 	last := p.lastTick.Load()
-	if now-last <= p.heardFor || !p.lastTick.CompareAndSwap(last, now) {
+	if now-last <= p.heardFor {
+		return p.gaps.Load()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now-p.lastTick.Load() <= p.heardFor {
 		return p.gaps.Load()
 	}
 	// Nobody could be heard meanwhile: that says nothing about them.
-	p.mu.Lock()
 	for _, c := range p.contacts {
 		c.heard, c.asked = max(c.heard, now), 0
 	}
-	p.mu.Unlock()
-	return p.gaps.Add(1)
+	gap := p.gaps.Add(1)
+	p.lastTick.Store(now) // last: who sees it sees the new number
+	return gap
 }
 
 // Heard takes in that a frame came from the peer.

@@ -3,6 +3,8 @@ package holder
 import (
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -348,5 +350,34 @@ func TestPace(t *testing.T) {
 	expect(t, "after a rest", batches, 4)
 	for range 10 {
 		expect(t, "empty partitions cost nothing", p.spend(firstTime+60_005*ms, 0), true)
+	}
+}
+
+// Of many who find at the same time that this node has stood still, none goes by
+// what was sure before.
+func TestGapIsSeenByAll(t *testing.T) {
+	for round := range 3000 {
+		peers := NewPeers(id("self"), 1, HeardFor, firstTime)
+		for i := range 8 {
+			peers.Heard(firstTime, id(fmt.Sprint(i)))
+		}
+		p := New(0, peers, func() int64 { return firstTime })
+		p.role, p.sure = open, peers.gap(firstTime)
+		var stale atomic.Int64
+		var asking sync.WaitGroup
+		begin := make(chan struct{})
+		for range 8 {
+			asking.Go(func() {
+				<-begin
+				if p.Decides(firstTime + 5000*ms) {
+					stale.Add(1)
+				}
+			})
+		}
+		close(begin)
+		asking.Wait()
+		if stale.Load() > 0 {
+			t.Fatalf("round %d: %d would decide", round, stale.Load())
+		}
 	}
 }

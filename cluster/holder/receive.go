@@ -2,8 +2,15 @@ package holder
 
 import "weir/rpc"
 
+// maxEpoch is more than changes of hands will ever make. What claims more is
+// ignored, so that epochs never overflow.
+const maxEpoch = 1 << 62
+
 // Receive takes in a message about this partition.
 func (p *Partition) Receive(now int64, from rpc.Node, m *rpc.Message, out *Out) {
+	if m.Epoch > maxEpoch {
+		return
+	}
 	switch m.Kind {
 	case batch:
 		p.onBatch(now, from, m, out)
@@ -196,6 +203,10 @@ func (p *Partition) onCopied(now int64, from rpc.Node, m *rpc.Message, out *Out)
 		return
 	}
 	p.tend(now, out)
+	if p.retired {
+		p.wake()
+		p.Flush(now, out)
+	}
 }
 
 func (p *Partition) onNoCopy(now int64, from rpc.Node, m *rpc.Message, out *Out) {
@@ -256,14 +267,14 @@ func (p *Partition) onOffer(now int64, from rpc.Node, m *rpc.Message, out *Out) 
 
 func (p *Partition) onGrant(now int64, from rpc.Node, m *rpc.Message, out *Out) {
 	switch {
-	case m.Epoch == p.accepted:
+	case m.Epoch == p.accepted && from == p.giver:
 	case p.role == copying && p.complete && p.holder == from && m.Epoch == p.epoch+1 && m.Number > p.got && p.wants():
 		p.set(now, m)
 		p.becomeHolder(m.Epoch)
 		p.desig = newStream(from)
 		p.desig.complete, p.desig.begun = true, true
 		p.count()
-		p.accepted = m.Epoch
+		p.accepted, p.giver = m.Epoch, from
 		// A grant may have been under way for long. Its giver knows whether it
 		// still stands, so nothing is decided before that one was asked.
 		p.sure = 0

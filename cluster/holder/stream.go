@@ -31,6 +31,7 @@ type stream struct {
 	since    int64 // when the oldest change came that is not acknowledged; 0 if all are
 	admitted int64 // units admitted that are not acknowledged
 	carried  int64 // of these, what the batch under way carries
+	whole    bool  // the batch under way carries all that was dirty
 }
 
 func newStream(to rpc.Node) stream {
@@ -70,7 +71,10 @@ func (s *stream) collect(from *shard.Table, number uint64, now int64, most int) 
 		words = append(words, rpc.Word{Fingerprint: fingerprint, Word: from.Get(fingerprint)})
 		s.dirty[fingerprint] = number
 	}
-	s.sent, s.at, s.carried = number, now, s.admitted
+	s.sent, s.at, s.carried, s.whole = number, now, 0, len(words) == len(s.dirty)
+	if s.whole { // else it is not known which units these words are
+		s.carried = s.admitted
+	}
 	return words
 }
 
@@ -88,9 +92,10 @@ func (s *stream) acknowledge(number uint64, now int64) bool {
 	s.wait = max(batchLeast, 2*time.Duration(now-s.at))
 	s.admitted -= s.carried
 	s.carried = 0
-	if len(s.dirty) == 0 {
+	switch {
+	case len(s.dirty) == 0:
 		s.since = 0
-	} else {
+	case s.whole:
 		s.since = s.at
 	}
 	s.sent, s.begun = 0, true

@@ -68,7 +68,11 @@ func (p *Partition) onWho(from rpc.Node, m *rpc.Message, out *Out) {
 func (p *Partition) onHere(now int64, from rpc.Node, m *rpc.Message, out *Out) {
 	if p.doubt != 0 && m.Number == p.doubt {
 		p.doubt = 0
-		if p.mayTakeOver() && from == p.holder && m.Flags != isHolder {
+		switch next := m.Node; {
+		case !p.mayTakeOver() || from != p.holder || m.Flags == isHolder:
+		case !next.IsZero() && next != p.peers.self && next != from && !p.peers.Gone(now, next):
+			p.hint(next, m.Epoch, now)
+		default:
 			p.epoch = max(p.epoch, m.Epoch)
 			p.takeOver(now, out)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -57,7 +58,7 @@ func TestKilledWhileMoving(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		eventually(t, "the cluster settles", func() bool { return f.agree(3, c.rest...) && f.copied(c.rest...) })
+		eventually(t, "the cluster settles", func() bool { return f.agree(3, c.rest...) && f.copied(c.rest...) && f.ready(c.rest...) })
 		refilled := 0
 		for i, left := range f.census(0, all) {
 			if left > before[i] {
@@ -117,4 +118,14 @@ func (f *fleet) census(from, to int) []int64 {
 		}
 	}
 	return left
+}
+
+// ready reports whether the nodes say that traffic may be sent to them.
+func (f *fleet) ready(nodes ...int) bool {
+	for _, node := range nodes {
+		if status, _ := get(f.t, "http://"+f.net.at(node, 8080)+"/readyz"); status != http.StatusOK {
+			return false
+		}
+	}
+	return true
 }

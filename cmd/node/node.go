@@ -55,7 +55,8 @@ type Node struct {
 
 // Open starts a node: it listens, joins the cluster and returns once it may
 // take traffic. The context bounds the start alone. If Open fails, nothing of
-// the node is left.
+// the node is left. A start that is interrupted once the node takes part does
+// not fail: the node may have partitions by then, which Close hands over.
 func Open(ctx context.Context, config Config) (*Node, error) {
 	n := &Node{config: config}
 	if n.config.Now == nil {
@@ -162,23 +163,31 @@ func (n *Node) open(ctx context.Context) error {
 	// Only now: alone in its View a node takes itself for the owner of all.
 	n.cluster.Open(peers)
 	n.ring.SetState(ring.Active)
-	if err := n.cluster.Await(ctx, func(v *ring.View) bool {
+	n.snapshot.start()
+	n.arrive(ctx)
+	return nil
+}
+
+// arrive waits until the node has what is its own, and says that it is ready. If
+// it is interrupted it says nothing: what the node has got by then is to be
+// handed over like any other's.
+func (n *Node) arrive(ctx context.Context) {
+	err := n.cluster.Await(ctx, func(v *ring.View) bool {
 		self, ok := v.Member(n.self.Name)
 		return ok && self.State == ring.Active
-	}); err != nil {
-		return err
+	})
+	if err == nil {
+		arriving, cancel := context.WithTimeout(ctx, arriveTimeout)
+		defer cancel()
+		err = n.cluster.AwaitOwn(arriving)
 	}
-	arriving, cancel := context.WithTimeout(ctx, arriveTimeout)
-	defer cancel()
-	if err := n.cluster.AwaitOwn(arriving); err != nil {
-		if ctx.Err() != nil {
-			return err
-		}
-		c.Log.Warn("not all partitions have arrived; ready all the same", "waited", arriveTimeout)
+	if ctx.Err() != nil {
+		return
 	}
-	n.snapshot.start()
+	if err != nil {
+		n.config.Log.Warn("not all partitions have arrived; ready all the same", "waited", arriveTimeout)
+	}
 	n.front.SetReady()
-	return nil
 }
 
 // arriveTimeout bounds how long a node that joins waits for its partitions. It
@@ -200,14 +209,21 @@ func (n *Node) Close(ctx context.Context) error {
 func (n *Node) close(ctx context.Context) error {
 	n.front.Drain()
 	wait(ctx, n.config.DrainDelay)
-	n.snapshot.finish()
+	n.snapshot.save(ctx)
 	n.ring.SetState(ring.Leaving)
 	n.handOver(ctx)
 	// Others go on asking here until they have heard. They are told whom to
 	// ask instead, so nothing is lost meanwhile.
 	wait(ctx, leaveHeard)
+	err := n.front.Close(ctx)
+	// If there is nobody to hand over to, all nodes stop: those who stop last
+	// have the copies.
+	if n.cluster.Replication().Held > 0 {
+		n.retire(ctx)
+		n.snapshot.save(ctx)
+	}
 	n.leave(ctx)
-	err := n.stop(ctx)
+	err = errors.Join(err, n.stop(ctx))
 	if ctx.Err() != nil {
 		err = errors.Join(fmt.Errorf("leaving was cut off: %w", ctx.Err()), err)
 	}
@@ -227,6 +243,19 @@ func (n *Node) handOver(ctx context.Context) {
 		n.config.Log.Warn("not all partitions could be handed over in time; their backups take over", "error", err)
 	}
 }
+
+// retire waits until the copies of what this node holds still have every word.
+func (n *Node) retire(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, retireTimeout)
+	defer cancel()
+	if err := n.cluster.Retire(ctx); err != nil {
+		n.config.Log.Warn("not all that was admitted last is known to another node", "error", err)
+	}
+}
+
+// retireTimeout bounds how long copies may take to say that they have all. It
+// is one round trip if they live.
+const retireTimeout = time.Second
 
 // leave says goodbye. That nobody may have heard it is worth a warning only if
 // somebody is left who could.
@@ -249,7 +278,7 @@ const leaveHeard = 500 * time.Millisecond
 func (n *Node) stop(ctx context.Context) error {
 	var errs []error
 	if n.snapshot != nil {
-		n.snapshot.finish()
+		n.snapshot.stop()
 	}
 	if n.front != nil {
 		errs = append(errs, n.front.Close(ctx))

@@ -24,11 +24,11 @@ type snapshots struct {
 	refused bool // the file that was found is kept, so nothing is saved over it
 	cancel  context.CancelFunc
 	worker  sync.WaitGroup
-	last    sync.Once
+	saving  chan struct{} // has room for one
 }
 
 func newSnapshot(c Config, of *cluster.Cluster) *snapshots {
-	return &snapshots{path: c.Snapshot, now: c.Now, cluster: of, log: c.Log, cancel: func() {}}
+	return &snapshots{path: c.Snapshot, now: c.Now, cluster: of, log: c.Log, cancel: func() {}, saving: make(chan struct{}, 1)}
 }
 
 // load takes in what was saved. A file that cannot be used is kept as it is, and
@@ -37,7 +37,7 @@ func (s *snapshots) load() {
 	if s.path == "" {
 		return
 	}
-	loaded, err := s.cluster.Restore(s.path, s.now())
+	loaded, err := s.cluster.Restore(s.path, s.now)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		s.log.Info("no snapshot yet", "file", s.path)
@@ -62,29 +62,46 @@ func (s *snapshots) start() {
 		for {
 			select {
 			case <-ctx.Done():
-				s.save()
 				return
 			case <-ticker.C:
-				s.save()
+				s.save(ctx)
 			}
 		}
 	})
 }
 
-// finish saves for the last time. It is to be called before the node gives its
-// partitions away, and may be called again.
-func (s *snapshots) finish() {
-	s.last.Do(func() {
-		s.cancel()
-		s.worker.Wait()
-	})
+// stop ends the saving now and then.
+func (s *snapshots) stop() {
+	s.cancel()
+	s.worker.Wait()
 }
 
-func (s *snapshots) save() {
-	n, err := s.cluster.Save(s.path, s.now())
-	if err != nil {
-		s.log.Error("the snapshot could not be saved", "file", s.path, "error", err)
+// save saves once. A disk that does not answer is waited for until the context
+// ends; it may finish later.
+func (s *snapshots) save(ctx context.Context) {
+	if s.path == "" || s.refused {
 		return
 	}
-	s.log.Debug("snapshot saved", "file", s.path, "buckets", n)
+	select {
+	case s.saving <- struct{}{}:
+	case <-ctx.Done():
+		s.log.Error("the snapshot could not be saved", "file", s.path, "error", "another save is under way")
+		return
+	}
+	saved := make(chan struct{})
+	go func() {
+		defer close(saved)
+		defer func() { <-s.saving }()
+		n, err := s.cluster.Save(s.path, s.now)
+		if err != nil {
+			s.log.Error("the snapshot could not be saved", "file", s.path, "error", err)
+			return
+		}
+		s.log.Debug("snapshot saved", "file", s.path, "buckets", n)
+	}()
+	select {
+	case <-saved:
+	case <-ctx.Done():
+		s.log.Error("the snapshot is not saved in time", "file", s.path)
+	}
 }
