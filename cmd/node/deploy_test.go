@@ -456,7 +456,7 @@ func (f *fleet) left(from, to int) int64 {
 type clusterOf struct {
 	Epoch     string
 	Lag       float64 `json:"replication_lag"`
-	Transfers struct{ Moving int }
+	Transfers struct{ Moving, Given int }
 	Members   []struct{ State string }
 }
 
