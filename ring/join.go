@@ -19,9 +19,9 @@ const (
 	aliasFor    = 10 * time.Second // until an address that led to nobody new is tried again
 )
 
-// Join looks for the seeds until one has answered. It returns nil when this
-// node has joined, or when no seed has answered for the join timeout: then it
-// is alone, and goes on looking. It fails if the cluster refuses the node, or
+// Join looks for the seeds until it knows another member: one that has answered,
+// or that has found this node. It returns nil then, or when nobody has for the
+// join timeout: then this node is alone, and goes on looking. It fails if the cluster refuses the node, or
 // the context ends.
 func (r *Ring) Join(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -30,7 +30,7 @@ func (r *Ring) Join(ctx context.Context) error {
 	began := time.Now()
 	for {
 		clear(r.aliases) // a virtual address may lead to another node the next time
-		reached, alone, err := r.tryMissing(ctx)
+		alone, err := r.tryMissing(ctx)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -41,7 +41,10 @@ func (r *Ring) Join(ctx context.Context) error {
 			// Its owner may be dying.
 		case refusal != nil:
 			return refusal
-		case reached > 0 && r.roster.len() > 0 || alone: // a seed may be this node itself
+		case alone || r.roster.company():
+			// Not: a seed has answered. It may be this node itself, and the
+			// others may have found this node first, so that none of them is
+			// missing and tried.
 			r.workers.Go(r.rejoin)
 			return nil
 		case waited >= r.config.JoinTimeout:
@@ -70,7 +73,7 @@ func (r *Ring) rejoin() {
 			}
 		case <-time.After(rejoinLeast + rand.N(rejoinMost-rejoinLeast)):
 			r.roster.forget(time.Now())
-			_, _, err = r.tryMissing(r.leaving)
+			_, err = r.tryMissing(r.leaving)
 		}
 		if r.refused(err); err != nil { // vet has logged a refusal
 			r.config.Log.Debug("a member is missing", "error", err)
@@ -78,9 +81,9 @@ func (r *Ring) rejoin() {
 	}
 }
 
-// tryMissing tries to join everybody that this node should see and does not: it
-// returns how many answered, and whether there is nobody to try.
-func (r *Ring) tryMissing(ctx context.Context) (reached int, alone bool, err error) {
+// tryMissing tries to join everybody that this node should see and does not, and
+// returns whether there is nobody to try.
+func (r *Ring) tryMissing(ctx context.Context) (alone bool, err error) {
 	known := map[string]bool{r.ownAddress(): true}
 	wanted, err := resolveSeeds(ctx, r.config.Seeds, r.look)
 	for _, m := range r.roster.all() {
@@ -93,7 +96,7 @@ func (r *Ring) tryMissing(ctx context.Context) (reached int, alone bool, err err
 	addresses := missing(wanted, known)
 	if len(addresses) == 0 {
 		// With names that do not resolve yet there may be others.
-		return 0, err == nil, err
+		return err == nil, err
 	}
 	maps.DeleteFunc(r.aliases, func(_ string, since time.Time) bool { return time.Since(since) >= aliasFor })
 	addresses = slices.DeleteFunc(addresses, func(address string) bool {
@@ -114,7 +117,6 @@ func (r *Ring) tryMissing(ctx context.Context) (reached int, alone bool, err err
 			mu.Lock()
 			defer mu.Unlock()
 			if joinErr == nil {
-				reached++
 				if !r.roster.at(address) {
 					// Another address of this node or of one that is known,
 					// such as a virtual one: no need to ask it all the time.
@@ -126,7 +128,7 @@ func (r *Ring) tryMissing(ctx context.Context) (reached int, alone bool, err err
 		})
 	}
 	tries.Wait()
-	return reached, false, err
+	return false, err
 }
 
 // refused forgets why members were refused meanwhile, and returns it if it is

@@ -144,6 +144,30 @@ func TestStartedBeforeItsSeeds(t *testing.T) {
 	})
 }
 
+// Those who look for a node may find it before it looks for them. It has joined
+// all the same, also if another of its seeds does not live.
+func TestFoundBeforeItLooks(t *testing.T) {
+	virtually(t, func(t *testing.T, w *world) {
+		a := w.start(1, func(c *Config) { c.Seeds = nil })
+		b := w.start(2, func(c *Config) { c.Seeds = []string{address(1), address(3)} })
+		config := w.config(3)
+		config.JoinTimeout = time.Hour
+		c, err := New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.rings["c"] = c
+		w.within(5*time.Second, "it is found", agree("n1:active n2:active n3:joining", a, b, c))
+		began := time.Now()
+		if err := c.Join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("joined after %s", took)
+		}
+	})
+}
+
 func TestNoSeedsIsAloneAtOnce(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
 		for _, seeds := range [][]string{nil, {address(1)}} { // none, or only itself

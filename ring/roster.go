@@ -110,10 +110,11 @@ func (r *roster) at(address string) bool {
 	return false
 }
 
-func (r *roster) len() int {
+// company reports whether any member is known that is not dead.
+func (r *roster) company() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.members)
+	return len(r.members) > len(r.failed)
 }
 
 // touch makes a new View due.

@@ -59,7 +59,7 @@ func TestRosterIsBounded(t *testing.T) {
 	for i := range maxMembers + 5 {
 		r.alive(Member{Name: name(i), State: Active})
 	}
-	if n := r.len(); n != maxMembers {
+	if n := len(r.all()); n != maxMembers {
 		t.Fatalf("%d members, want %d", n, maxMembers)
 	}
 	start := time.Unix(1_767_225_600, 0)
