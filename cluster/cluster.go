@@ -44,6 +44,7 @@ type Cluster struct {
 	partitions [ring.Partitions]partition
 	routes     atomic.Pointer[routes]
 	stats      Stats
+	degraded   episode
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when routes are, and with each beat
@@ -365,22 +366,6 @@ func (c *Cluster) beat() {
 		c.tellWaiting()
 		told = c.tellFailures(told)
 	}
-}
-
-// failures is how many partitions failures have cost so far.
-type failures struct{ taken, reopened int64 }
-
-// tellFailures logs what has come since it was last told, in one line however
-// many partitions it concerns.
-func (c *Cluster) tellFailures(told failures) failures {
-	now := failures{c.stats.TakenOver.Load(), c.stats.Reopened.Load()}
-	if n := now.taken - told.taken; n > 0 {
-		c.config.Log.Warn("partitions taken over from a node that failed", "partitions", n)
-	}
-	if n := now.reopened - told.reopened; n > 0 {
-		c.config.Log.Info("partitions opened that no other node has", "partitions", n)
-	}
-	return now
 }
 
 // tick lets the partitions do what is due.

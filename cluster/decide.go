@@ -172,7 +172,6 @@ func (b *batch) forward(to step, parts []*part) {
 		asked := parts[:len(chunk)]
 		outcomes, err := b.call(b.ctx, to, chunk, b.config.ForwardTimeout)
 		if err != nil {
-			b.config.Log.Warn("node could not be asked", "peer", to.node.Name, "error", err)
 			for _, p := range parts { // the rest would fare no better
 				p.because(reasonOf(err))
 			}
@@ -212,7 +211,7 @@ func (b *batch) sort(parts []*part) []*part {
 			}
 			if p.verdict.Degraded {
 				out.Degraded = true
-				b.stats.Degraded[ReasonFailover].Add(1)
+				b.degrade(ReasonFailover)
 			}
 		case p.verdict.Action == holder.Ask && p.path.Redirect(p.verdict.To):
 			open = append(open, p.anew())
@@ -267,7 +266,9 @@ func requestOf(questions []*question) [][]leaky.Check {
 // fallBack marks the part's outcome degraded and decides it here if that is
 // wanted.
 func (b *batch) fallBack(p *part) {
-	b.stats.Degraded[p.reason].Add(1)
+	if !errors.Is(b.ctx.Err(), context.Canceled) { // else nobody waits for the answer
+		b.degrade(p.reason)
+	}
 	out := &b.outcomes[p.sequence]
 	out.Degraded, out.stray = true, true
 	if b.opts.LocalFallback {

@@ -193,6 +193,10 @@ func TestCallerGivesUp(t *testing.T) {
 			cancel()
 		}
 		same(t, "why", degraded(a), "timeout=3")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		same(t, "nobody waits", says(a.Decide(ctx, far, take)), "degraded")
+		same(t, "which counts as nothing", degraded(a), "timeout=3")
 		w.net.Heal(hostOf("n1"), hostOf("n2"))
 		time.Sleep(10 * time.Millisecond)
 		// The three that were given up have waited in the network.
