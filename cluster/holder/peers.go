@@ -42,7 +42,7 @@ type contact struct {
 	heard int64            // when a frame came from it
 	seen  bool             // it was in a View as living
 	alive bool             // it is in the View as living
-	ended bool             // a later run of the member is in the View
+	ended bool             // it was in a View, and another run of the member is now
 	asked int64            // when the oldest heartbeat was sent that is not answered, 0 if all are
 	late  [lateBeats]int64 // when the last late answers came
 	slow  bool
@@ -93,7 +93,9 @@ func (p *Peers) SetPlacement(now int64, to *Placement) {
 		c.alive, c.seen, c.ended = true, true, false
 	}
 	for n, c := range p.contacts {
-		if in, is := living[n.Name]; is && in != n {
+		// One that was never in the View may be a later run than the one that is:
+		// of that one's end this node has not heard yet.
+		if in, is := living[n.Name]; is && in != n && c.seen {
 			c.ended = true
 		}
 		if !c.alive && now-c.heard > int64(forgetNode) {

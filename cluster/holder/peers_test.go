@@ -258,6 +258,7 @@ func TestGone(t *testing.T) {
 			p.SetPlacement(first, in(b))
 		}, b, first, false},
 		{"there is a newer run", func(p *Peers) { p.SetPlacement(first, in(b)); p.SetPlacement(first, in(second)) }, b, first, true},
+		{"a newer run than that in the View", func(p *Peers) { p.SetPlacement(first, in(b)); p.Heard(first, second); p.SetPlacement(first, in(b)) }, second, first, false},
 		{"the newer run", func(p *Peers) { p.SetPlacement(first, in(b)); p.SetPlacement(first, in(second)) }, second, first, false},
 	} {
 		p := NewPeers(id("self"), 1, HeardFor, first)

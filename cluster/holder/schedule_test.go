@@ -88,6 +88,7 @@ func play(s schedule, logging bool) *world {
 	w := newWorld(s.seed)
 	w.logging = logging
 	w.graceful = s.class == "graceful"
+	w.oneSide = s.class == "hangs" || s.class == "slow"
 	w.firstMembers(s.members)
 	w.callers()
 	if s.class == "lossy" {

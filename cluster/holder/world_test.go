@@ -95,7 +95,8 @@ type world struct {
 	log     []string
 	logging bool
 
-	graceful bool
+	graceful bool // nothing fails
+	oneSide  bool // nothing is lost: whoever is silent or slow is so to everybody
 
 	admitted  map[key]int64
 	allowance map[key]int64
@@ -362,12 +363,21 @@ func (w *world) opens(n *node, p *Partition, lost bool) {
 		if lost && w.now > firstTime+100*ms { // holder and copy at once: the whole limit
 			w.allowance[k] += w.limits[k]
 		}
+		mine := w.spent(k, p.table.Get(k.fingerprint))
 		for _, other := range w.nodes {
-			if q := other.parts[p.id]; other != n && other.up {
-				most = max(most, w.spent(k, q.table.Get(k.fingerprint)))
+			q := other.parts[p.id]
+			if other == n || !other.up {
+				continue
+			}
+			spent := w.spent(k, q.table.Get(k.fingerprint))
+			most = max(most, spent)
+			_, dirty := q.desig.dirty[k.fingerprint]
+			acknowledged := w.oneSide && q.role == open && q.desig.to == n.id && q.desig.complete && !dirty
+			if spent > mine && (w.graceful || acknowledged) {
+				w.fault("%s opens partition %d: it knows of %d of key %d, and %s of %d", n.id.Name, p.id, mine, k.fingerprint, other.id.Name, spent)
 			}
 		}
-		if mine := w.spent(k, p.table.Get(k.fingerprint)); most > mine {
+		if most > mine {
 			w.allowance[k] += most - mine
 		}
 	}
