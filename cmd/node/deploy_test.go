@@ -141,11 +141,10 @@ func (f *fleet) ask(node int, peek bool, items ...int) ([]answered, error) {
 // spend takes units of every item in [from, to).
 func (f *fleet) spend(from, to, units int) {
 	f.t.Helper()
-	const step = 500
 	for range units {
-		for first := from; first < to; first += step {
+		for first := from; first < to; first += batch {
 			var items []int
-			for i := first; i < min(to, first+step); i++ {
+			for i := first; i < min(to, first+batch); i++ {
 				items = append(items, i)
 			}
 			out, err := f.ask(f.any(), false, items...)
@@ -166,9 +165,9 @@ func (f *fleet) spend(from, to, units int) {
 func (f *fleet) expect(what string, from, to int, remaining int64) {
 	f.t.Helper()
 	wrong, first := 0, ""
-	for i := from; i < to; i += 500 {
+	for i := from; i < to; i += batch {
 		var items []int
-		for k := i; k < min(to, i+500); k++ {
+		for k := i; k < min(to, i+batch); k++ {
 			items = append(items, k)
 		}
 		out, err := f.ask(f.any(), true, items...)

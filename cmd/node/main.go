@@ -93,8 +93,11 @@ func serve(flags serveFlags, stdout, stderr io.Writer) int {
 		case <-signals:
 			return fail(exitFailed, errStoppedAtOnce)
 		case o := <-start:
-			if o.node != nil {
+			switch {
+			case o.node != nil:
 				return stop(o.node, flags, signals, config.Log, fail)
+			case !errors.Is(o.err, context.Canceled): // it would have failed without the signal
+				return fail(exitUsage, o.err)
 			}
 		}
 		return exitOK

@@ -59,12 +59,7 @@ func TestKilledWhileMoving(t *testing.T) {
 		}
 		began := time.Now()
 		eventually(t, "the cluster settles", func() bool { return f.agree(3, c.rest...) && f.copied(c.rest...) && f.ready(c.rest...) })
-		refilled := 0
-		for i, left := range f.census(0, all) {
-			if left > before[i] {
-				refilled++
-			}
-		}
+		refilled := f.refilled(0, before)
 		t.Logf("the %s killed: settled after %s, %d of %d buckets are refilled", c.side, time.Since(began).Round(time.Millisecond), refilled, all)
 		if refilled > 0 {
 			t.Errorf("%d of %d buckets are refilled", refilled, all)
@@ -72,7 +67,12 @@ func TestKilledWhileMoving(t *testing.T) {
 	}
 }
 
-// fill takes one unit of every item in [from, to), by several callers.
+// batch is how many decisions one call of a test asks for: few enough that a busy
+// machine answers within the forward timeout.
+const batch = 100
+
+// fill takes one unit of every item in [from, to), by several callers. On a busy
+// machine some may be degraded, and take another or none: see census.
 func (f *fleet) fill(from, to int) {
 	f.t.Helper()
 	const callers = 4
@@ -80,10 +80,9 @@ func (f *fleet) fill(from, to int) {
 	share := (to - from + callers - 1) / callers
 	for i := from; i < to; i += share {
 		filling.Go(func() {
-			const step = 250
-			for first := i; first < min(i+share, to); first += step {
+			for first := i; first < min(i+share, to); first += batch {
 				var items []int
-				for k := first; k < min(first+step, i+share, to); k++ {
+				for k := first; k < min(first+batch, i+share, to); k++ {
 					items = append(items, k)
 				}
 				if _, err := f.ask(f.any(), false, items...); err != nil {
@@ -100,9 +99,9 @@ func (f *fleet) fill(from, to int) {
 func (f *fleet) census(from, to int) []int64 {
 	f.t.Helper()
 	left := make([]int64, 0, to-from)
-	for first := from; first < to; first += 500 {
+	for first := from; first < to; first += batch {
 		var items []int
-		for i := first; i < min(first+500, to); i++ {
+		for i := first; i < min(first+batch, to); i++ {
 			items = append(items, i)
 		}
 		var out []answered
@@ -118,6 +117,18 @@ func (f *fleet) census(from, to int) []int64 {
 		}
 	}
 	return left
+}
+
+// refilled returns how many items, of those from that one on, have more left than
+// in a census before.
+func (f *fleet) refilled(from int, before []int64) (n int) {
+	f.t.Helper()
+	for i, left := range f.census(from, from+len(before)) {
+		if left > before[i] {
+			n++
+		}
+	}
+	return n
 }
 
 // ready reports whether the nodes say that traffic may be sent to them.

@@ -153,8 +153,10 @@ func (n *Node) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.snapshot = newSnapshot(c, n.cluster)
-	n.snapshot.load()
+	n.snapshot, err = openSnapshots(c, n.cluster)
+	if err != nil {
+		return fmt.Errorf("--snapshot: %w", err)
+	}
 	serving = true
 	n.front.Serve(http, admin)
 	if err := n.ring.Join(ctx); err != nil {
@@ -278,7 +280,7 @@ const leaveHeard = 500 * time.Millisecond
 func (n *Node) stop(ctx context.Context) error {
 	var errs []error
 	if n.snapshot != nil {
-		n.snapshot.stop()
+		errs = append(errs, n.snapshot.stop())
 	}
 	if n.front != nil {
 		errs = append(errs, n.front.Close(ctx))

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // daemon is the program in a process of its own.
@@ -230,6 +232,12 @@ func TestBadStarts(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("version: 1\nbuckets:\n  a: {limit: 1.5, window: 1s}\n  b: {limit: 1, window: 1}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	taken := filepath.Join(t.TempDir(), "taken")
+	lock := flock.New(taken + ".lock")
+	if locked, err := lock.TryLock(); err != nil || !locked {
+		t.Fatal(locked, err)
+	}
+	t.Cleanup(func() { lock.Close() })
 	ports := []string{"--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--gossip", "127.0.0.1:0", "--rpc", "127.0.0.1:0"}
 	for _, c := range []struct {
 		name string
@@ -261,6 +269,8 @@ func TestBadStarts(t *testing.T) {
 		{"advertise with a port", nil, append(append([]string{}, ports...), "--advertise", "10.0.0.1:7946"), "--advertise"},
 		{"zone", nil, []string{"--gossip", "[::1%lo]:0"}, "--gossip"},
 		{"drain delay beyond the timeout", nil, []string{"--drain-delay", "30s"}, "--drain-timeout"},
+		{"snapshot in no directory", nil, append(append([]string{}, ports...), "--snapshot", filepath.Join(bad, "weir")), "--snapshot"},
+		{"snapshot of another node", nil, append(append([]string{}, ports...), "--snapshot", taken), "--snapshot: " + taken + " is in use"},
 		{"bad seed", nil, append(append([]string{}, ports...), "--join", "nowhere"), "--join"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

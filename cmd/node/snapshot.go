@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/gofrs/flock"
 
 	"weir/cluster"
 )
@@ -21,22 +24,33 @@ type snapshots struct {
 	cluster *cluster.Cluster
 	log     *slog.Logger
 
-	refused bool // the file that was found is kept, so nothing is saved over it
+	lock    *flock.Flock // on a file beside it, since the file itself is replaced by each save
+	refused bool         // the file that was found is kept, so nothing is saved over it
 	cancel  context.CancelFunc
 	worker  sync.WaitGroup
 	saving  chan struct{} // has room for one
 }
 
-func newSnapshot(c Config, of *cluster.Cluster) *snapshots {
-	return &snapshots{path: c.Snapshot, now: c.Now, cluster: of, log: c.Log, cancel: func() {}, saving: make(chan struct{}, 1)}
+// openSnapshots takes in what was saved, if a file is configured. A file that
+// cannot be used is kept as it is, and the node starts empty. It fails if no file
+// could be written there, or if another node has it.
+func openSnapshots(c Config, of *cluster.Cluster) (*snapshots, error) {
+	s := &snapshots{path: c.Snapshot, now: c.Now, cluster: of, log: c.Log, cancel: func() {}, saving: make(chan struct{}, 1)}
+	if s.path == "" {
+		return s, nil
+	}
+	s.lock = flock.New(s.path+".lock", flock.SetPermissions(0o600))
+	switch locked, err := s.lock.TryLock(); {
+	case err != nil:
+		return nil, err
+	case !locked:
+		return nil, fmt.Errorf("%s is in use by another node; each needs a file of its own", s.path)
+	}
+	s.load()
+	return s, nil
 }
 
-// load takes in what was saved. A file that cannot be used is kept as it is, and
-// the node starts empty.
 func (s *snapshots) load() {
-	if s.path == "" {
-		return
-	}
 	loaded, err := s.cluster.Restore(s.path, s.now)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -70,10 +84,14 @@ func (s *snapshots) start() {
 	})
 }
 
-// stop ends the saving now and then.
-func (s *snapshots) stop() {
+// stop ends the saving now and then, and lets another node have the file.
+func (s *snapshots) stop() error {
 	s.cancel()
 	s.worker.Wait()
+	if s.lock == nil {
+		return nil
+	}
+	return s.lock.Unlock()
 }
 
 // save saves once. A disk that does not answer is waited for until the context
