@@ -56,11 +56,13 @@ func (p *peer) close() {
 	p.workers.Wait()
 }
 
-// put queues messages without waiting.
-func (p *peer) put(messages []rpc.Message) {
+// put queues messages without waiting, and reports whether there was room.
+func (p *peer) put(messages []rpc.Message) bool {
 	select {
 	case p.box <- messages:
+		return true
 	default:
+		return false
 	}
 }
 
@@ -127,8 +129,8 @@ func (c *Cluster) emit(out *holder.Out) {
 		batches[m.To] = append(batches[m.To], m.Message)
 	}
 	for node, messages := range batches {
-		if p := r.peer(node); p != nil {
-			p.put(messages)
+		if p := r.peer(node); p == nil || !p.put(messages) {
+			c.config.RPC.Stats.MessagesDropped.Add(uint64(len(messages)))
 		}
 	}
 }

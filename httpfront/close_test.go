@@ -53,27 +53,32 @@ func (c *connection) begin(method, path, length string) {
 	}
 }
 
-// Whoever is slow is cut off when the context ends: then nothing of the front
-// runs any more.
+// Whoever is slow is cut off when the context ends, and a while later without
+// that: then nothing of the front runs any more.
 func TestCloseCutsOffTheSlow(t *testing.T) {
-	before := goleak.IgnoreCurrent()
-	n := newFront(t, setup{rules: oneBucket})
-	api, admin := listen(t), listen(t)
-	n.front.Serve(api, admin)
-	slow := []*connection{dial(t, api.Addr().String()), dial(t, admin.Addr().String())}
-	for _, c := range slow {
-		c.begin("GET", "/healthz", "9")
-	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	err := n.front.Close(ended)
-	if !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "httpfront: close: ") {
-		t.Errorf("closing says %v", err)
-	}
-	goleak.VerifyNone(t, before)
-	for i, c := range slow {
-		if answer, _ := io.ReadAll(c.reader); len(answer) > 0 {
-			t.Errorf("connection %d: %q", i, answer)
+	for _, c := range []struct {
+		ctx  context.Context
+		want error
+	}{{ended, context.Canceled}, {context.Background(), nil}} {
+		before := goleak.IgnoreCurrent()
+		n := newFront(t, setup{rules: oneBucket})
+		api, admin := listen(t), listen(t)
+		n.front.Serve(api, admin)
+		slow := []*connection{dial(t, api.Addr().String()), dial(t, admin.Addr().String())}
+		for _, c := range slow {
+			c.begin("GET", "/healthz", "9")
+		}
+		err := n.front.Close(c.ctx)
+		if !errors.Is(err, c.want) || err != nil && !strings.HasPrefix(err.Error(), "httpfront: close: ") {
+			t.Errorf("closing says %v, want %v", err, c.want)
+		}
+		goleak.VerifyNone(t, before)
+		for i, c := range slow {
+			if answer, _ := io.ReadAll(c.reader); len(answer) > 0 {
+				t.Errorf("connection %d: %q", i, answer)
+			}
 		}
 	}
 }

@@ -121,17 +121,17 @@ func (f *Front) SetReady() { f.ready.Store(true) }
 // each connection behind its answer.
 func (f *Front) Drain() { f.draining.Store(true) }
 
-// Close closes both listeners, lets the requests under way end until the
-// context is done, cuts off the others, and waits until nothing of the front
-// runs. Called again, it returns what it returned.
+// Close closes both listeners, gives the requests under way a second to end, or
+// until the context is done, cuts off the others, and waits until nothing of the
+// front runs. Called again, it returns what it returned.
 func (f *Front) Close(ctx context.Context) error {
 	f.closing.Do(func() { f.closeErr = f.close(ctx) })
 	return f.closeErr
 }
 
-// adminTimeout bounds how long a request on the admin port, such as a profile,
-// may hold up the end.
-const adminTimeout = time.Second
+// endTimeout bounds how long a request may hold up the end: a profile, or one of
+// which a half has come and the rest never does.
+const endTimeout = time.Second
 
 func (f *Front) close(ctx context.Context) error {
 	f.Drain()
@@ -139,9 +139,11 @@ func (f *Front) close(ctx context.Context) error {
 	if f.accepted != nil {
 		err = f.accepted.Close() // fasthttp closes it only if it has begun to serve it
 	}
-	err = errors.Join(err, f.api.ShutdownWithContext(ctx))
-	ending, cancel := context.WithTimeout(ctx, adminTimeout)
+	ending, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
+	if ended := f.api.ShutdownWithContext(ending); !errors.Is(ended, context.DeadlineExceeded) {
+		err = errors.Join(err, ended)
+	}
 	if f.admin.Shutdown(ending) != nil {
 		err = errors.Join(err, f.admin.Close())
 	}

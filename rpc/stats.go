@@ -16,7 +16,7 @@ type Stats struct {
 	BadFrames atomic.Uint64 // frames that a server could not make sense of
 
 	MessagesSent     atomic.Uint64 // messages that a client queued for writing
-	MessagesDropped  atomic.Uint64 // messages that Send returned an error for instead
+	MessagesDropped  atomic.Uint64 // messages that were not sent: Send returned an error, or there was nobody to send them to
 	MessagesReceived atomic.Uint64 // messages that a server's handler was given
 
 	errors [lastCode + 1]atomic.Uint64

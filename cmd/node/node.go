@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -216,7 +217,7 @@ func (n *Node) close(ctx context.Context) error {
 	n.handOver(ctx)
 	// Others go on asking here until they have heard. They are told whom to
 	// ask instead, so nothing is lost meanwhile.
-	wait(ctx, leaveHeard)
+	wait(ctx, min(leaveHeard, left(ctx)/2))
 	err := n.front.Close(ctx)
 	// If there is nobody to hand over to, all nodes stop: those who stop last
 	// have the copies.
@@ -236,11 +237,9 @@ func (n *Node) close(ctx context.Context) error {
 // to say goodbye in.
 func (n *Node) handOver(ctx context.Context) {
 	const goodbye = 2 * time.Second
-	if by, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, by.Add(-min(goodbye, time.Until(by)/2)))
-		defer cancel()
-	}
+	rest := left(ctx)
+	ctx, cancel := context.WithTimeout(ctx, rest-min(goodbye, rest/2))
+	defer cancel()
 	if err := n.cluster.AwaitEmpty(ctx); err != nil {
 		n.config.Log.Warn("not all partitions could be handed over in time; their backups take over", "error", err)
 	}
@@ -292,6 +291,14 @@ func (n *Node) stop(ctx context.Context) error {
 		errs = append(errs, n.ring.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// left returns how long the context may still last.
+func left(ctx context.Context) time.Duration {
+	if by, ok := ctx.Deadline(); ok {
+		return time.Until(by)
+	}
+	return math.MaxInt64
 }
 
 func wait(ctx context.Context, d time.Duration) {
