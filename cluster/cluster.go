@@ -204,7 +204,7 @@ func (c *Cluster) Retire(ctx context.Context) error {
 	now := c.now()
 	var out holder.Out
 	for i := range c.partitions {
-		c.advance(uint32(i), now, &out, func(p *holder.Partition) { p.Retire(now, &out) })
+		c.advance(uint32(i), &out, func(p *holder.Partition) { p.Retire(now, &out) })
 	}
 	c.emit(&out)
 	return c.Await(ctx, func(*ring.View) bool {
@@ -373,7 +373,7 @@ func (c *Cluster) tick(now int64, due func(*partition) bool) {
 	var out holder.Out
 	for i := range c.partitions {
 		if due(&c.partitions[i]) {
-			c.advance(uint32(i), now, &out, func(p *holder.Partition) { p.Tick(now, &out) })
+			c.advance(uint32(i), &out, func(p *holder.Partition) { p.Tick(now, &out) })
 		}
 	}
 	c.emit(&out)

@@ -54,26 +54,25 @@ func (p *partition) status(now int64) holder.Status {
 }
 
 // advance runs one step of the protocol at a partition, and what comes of it.
-func (c *Cluster) advance(number uint32, now int64, out *holder.Out, f func(*holder.Partition)) {
+func (c *Cluster) advance(number uint32, out *holder.Out, f func(*holder.Partition)) {
 	p := &c.partitions[number]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	from := len(out.Ready)
 	f(p.Partition)
-	c.goOn(p, now, out, from)
+	c.goOn(p, out)
 }
 
 // goOn ends a step: calls that have waited are decided, or told where to go. It
 // must be called with the partition's lock held.
-func (c *Cluster) goOn(p *partition, now int64, out *holder.Out, from int) {
-	for _, ready := range out.Ready[from:] {
+func (c *Cluster) goOn(p *partition, out *holder.Out) {
+	for _, ready := range out.Ready {
 		q := ready.Owner.(*question)
 		if ready.Action == holder.Decide {
 			p.decide(q, c.clock())
 		}
 		q.done <- ready.Verdict
 	}
-	out.Ready = out.Ready[:from]
+	out.Ready = out.Ready[:0]
 	p.busy.Store(p.Busy())
 	if len(p.lowered) > 0 {
 		p.tellLowered()
@@ -87,7 +86,6 @@ func (c *Cluster) ask(q *question, at int64, out *holder.Out) {
 	p := &c.partitions[q.checks[0].Partition]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	from := len(out.Ready)
 	q.call.Owner = q
 	q.verdict = p.Route(now, &q.call, out)
 	switch q.verdict.Action {
@@ -99,8 +97,8 @@ func (c *Cluster) ask(q *question, at int64, out *holder.Out) {
 	if q.mode == lowering {
 		p.Flush(now, out)
 	}
-	if q.verdict.Action != holder.Decide || len(out.Ready) > from {
-		c.goOn(p, now, out, from)
+	if q.verdict.Action != holder.Decide || len(out.Ready) > 0 {
+		c.goOn(p, out)
 	}
 }
 

@@ -206,7 +206,7 @@ func (h handler) Receive(from rpc.Identity, messages []rpc.Message) {
 		case !holder.Of(m):
 			h.peers.Receive(now, node, m, &out)
 		case m.Partition < ring.Partitions:
-			h.advance(m.Partition, now, &out, func(p *holder.Partition) { p.Receive(now, node, m, &out) })
+			h.advance(m.Partition, &out, func(p *holder.Partition) { p.Receive(now, node, m, &out) })
 		}
 	}
 	h.emit(&out)

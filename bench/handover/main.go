@@ -93,8 +93,8 @@ func (o *outcome) fault() error {
 	if o.wrong == 0 && o.failed == 0 && o.degraded == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d buckets are wrong, %d calls failed and %d decisions were degraded, want none: %w",
-		o.wrong, o.sampled, o.failed, o.degraded, o.failure)
+	return errors.Join(fmt.Errorf("%d of %d buckets are wrong, %d calls failed and %d decisions were degraded, want none",
+		o.wrong, o.sampled, o.failed, o.degraded), o.failure)
 }
 
 // measure does everything in order and writes each figure when it is known.

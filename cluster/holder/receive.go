@@ -296,6 +296,7 @@ func (p *Partition) onGrant(now int64, from rpc.Node, m *rpc.Message, out *Out) 
 func (p *Partition) gave(now int64, out *Out) {
 	p.role, p.complete, p.designated, p.source, p.got, p.touched, p.hinted = copying, true, 0, p.holder, 0, now, now
 	p.desig, p.target, p.retain = stream{}, stream{}, nil
+	p.pledge = rpc.Message{}
 	out.Granted++
 	p.wake()
 }
@@ -305,6 +306,7 @@ func (p *Partition) onRefused(now int64, from rpc.Node, m *rpc.Message, out *Out
 		return
 	}
 	p.role, p.holder = open, p.peers.self
+	p.pledge = rpc.Message{}
 	p.count()
 	p.epoch++
 	p.wanted, p.offered = false, now
