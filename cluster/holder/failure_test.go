@@ -35,11 +35,13 @@ func TestHolderDiesBetweenTwoCopies(t *testing.T) {
 	h.take("A", 2, 3)
 	h.run(100 * time.Millisecond)
 	h.is("B is the copy still", "A", 1, "B")
+	expect(t, "nobody could take over", h.nodes["A"].p.Status(h.now).Bare, false)
 	keep = 0
 	h.run(200 * time.Millisecond)
 	expect(t, "B knows of the second key", h.spent("B", 2), 3)
 	expect(t, "C knows of the second key", h.spent("C", 2), 0)
 	h.is("neither is complete", "A", 1, "")
+	expect(t, "nobody could take over now", h.nodes["A"].p.Status(h.now).Bare, true)
 	h.nodes["A"].down = true
 	h.lose = nil
 	h.view("B", "C", "B")

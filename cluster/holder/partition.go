@@ -149,8 +149,8 @@ func (p *Partition) Status(now int64) Status {
 		Building: p.role == closing || p.target.exists() || p.merging.exists(),
 	}
 	if p.role == open {
-		s.Bare = !p.desig.exists()
-		s.Lacking = !s.Bare && len(p.desig.dirty) > 0
+		s.Bare = !p.desig.exists() || p.revoked
+		s.Lacking = p.desig.exists() && len(p.desig.dirty) > 0
 		s.Admitted = p.desig.admitted
 		if want, _ := p.copyAt(); p.desig.since != 0 && (p.desig.exists() || !want.IsZero()) {
 			s.Lag = time.Duration(now - p.desig.since)
