@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -384,6 +385,7 @@ func TestSchedules(t *testing.T) {
 		first = rand.Uint64() >> 20
 	}
 	t.Logf("%d schedules from seed %d", *runs, first)
+	defer debug.SetGCPercent(debug.SetGCPercent(1600)) // little lives, and much dies
 	var mu sync.Mutex
 	sums := map[string]*sum{}
 	var failing *schedule

@@ -81,6 +81,7 @@ type node struct {
 }
 
 type world struct {
+	seed    uint64
 	rand    *rand.Rand
 	now     int64
 	order   int64
@@ -126,7 +127,7 @@ type key struct {
 
 func newWorld(seed uint64) *world {
 	return &world{
-		rand: rand.New(rand.NewPCG(seed, 1)), now: firstTime,
+		seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), now: firstTime,
 		admitted: map[key]int64{}, allowance: map[key]int64{}, limits: map[key]int64{},
 	}
 }
