@@ -44,7 +44,6 @@ type Cluster struct {
 	partitions [ring.Partitions]partition
 	routes     atomic.Pointer[routes]
 	stats      Stats
-	degraded   episode
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when routes are, and with each beat

@@ -18,7 +18,6 @@ type peer struct {
 	calls    *rpc.Client
 	messages *rpc.Client
 	box      chan []rpc.Message
-	unasked  episode // calls that failed
 
 	cancel  context.CancelFunc
 	workers sync.WaitGroup

@@ -167,7 +167,7 @@ func (c *Cluster) call(ctx context.Context, to step, questions []*question, with
 	reply, err := p.calls.Decide(ctx, req)
 	if err != nil {
 		c.failed(p, err)
-		c.logFailure(&p.unasked, "node could not be asked", "peer", p.node.Name, "error", err)
+		c.config.Log.Warn("node could not be asked", "peer", p.node.Name, "error", err)
 		return nil, err
 	}
 	return reply.Outcomes, nil
