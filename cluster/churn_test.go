@@ -117,9 +117,7 @@ func (c *churn) play(what string) int {
 	c.mu.Unlock()
 	stop := c.callers()
 	time.Sleep(200 * time.Millisecond)
-	began := time.Now()
 	costly := c.change(what)
-	ended := time.Now()
 	c.rest()
 	time.Sleep(200 * time.Millisecond)
 	stop()
@@ -129,14 +127,27 @@ func (c *churn) play(what string) int {
 		}
 	}
 	c.gone = nil
-	if !costly {
-		ended = began
-	}
-	return c.check(what, costly, began.Add(-200*time.Millisecond), ended.Add(3*time.Second))
+	return c.check(what, costly)
 }
 
-// change reports whether it may cost anything.
-func (c *churn) change(what string) bool {
+// span is a time in which what is admitted may be lost.
+type span struct{ from, to time.Time }
+
+// since is the span from a moment, and what no copy had then, to now, and a
+// while longer.
+func since(moment time.Time, longer time.Duration) span {
+	return span{moment.Add(-unreplicated), time.Now().Add(longer)}
+}
+
+const (
+	unreplicated = 150 * time.Millisecond // a beat, and what a batch takes to be acknowledged
+	inFlight     = 10 * time.Millisecond  // for an answer to arrive, and be noted
+	converging   = time.Second            // until all know again who decides
+)
+
+// change makes the change, and returns when it may cost something.
+func (c *churn) change(what string) (costly []span) {
+	began := time.Now()
 	pick := func() *full { return c.nodes[c.rand.IntN(len(c.nodes))] }
 	switch what {
 	case "join":
@@ -157,20 +168,21 @@ func (c *churn) change(what string) bool {
 		n := pick()
 		c.hide(n)
 		c.crash(n)
+		costly = append(costly, since(began, inFlight))
 		if what == "crash" {
 			time.Sleep(3 * time.Second)
 		} else {
 			c.start(n.self.Name)
 		}
-		return true
 	case "hang":
 		n := pick()
 		c.hide(n)
 		c.net.Isolate(hostOf(n.self.Name))
+		costly = append(costly, since(began, inFlight))
 		time.Sleep(time.Duration(c.rand.IntN(4000)) * time.Millisecond)
 		c.net.Reconnect(hostOf(n.self.Name))
+		costly = append(costly, since(time.Now(), converging))
 		c.show(n)
-		return true
 	case "split":
 		n := pick()
 		for _, other := range c.nodes {
@@ -185,9 +197,9 @@ func (c *churn) change(what string) bool {
 			}
 		}
 		time.Sleep(2 * time.Second)
-		return true
+		costly = append(costly, since(began, converging))
 	}
-	return false
+	return costly
 }
 
 func (c *churn) join() {
@@ -357,8 +369,8 @@ func (c *churn) apart() string {
 
 // check compares what was admitted with what is known of it, for the buckets of
 // this round and of some before. A change that costs something may have lost what
-// was admitted between the two times.
-func (c *churn) check(what string, costly bool, from, to time.Time) int {
+// was admitted in those spans.
+func (c *churn) check(what string, costly []span) int {
 	synctest.Wait()
 	extra := 0
 	for bucket, times := range c.log {
@@ -371,11 +383,9 @@ func (c *churn) check(what string, costly bool, from, to time.Time) int {
 			}
 		}
 		allowed := int64(0)
-		if costly {
-			for _, at := range times {
-				if at.After(from) && at.Before(to) {
-					allowed++
-				}
+		for _, at := range times {
+			if slices.ContainsFunc(costly, func(s span) bool { return at.After(s.from) && at.Before(s.to) }) {
+				allowed++
 			}
 		}
 		admitted := int64(len(times))
