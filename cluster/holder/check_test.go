@@ -98,9 +98,15 @@ func (w *world) settle() {
 
 // unrest says what is not where the View wants it, or nothing.
 func (w *world) unrest() string {
+	if w.returning > 0 {
+		return fmt.Sprintf("%d members have still to return", w.returning)
+	}
 	alive := 0
 	for _, n := range w.nodes {
-		if n.up && !n.leaving {
+		switch {
+		case n.up && n.leaving:
+			return n.id.Name + " has still to leave"
+		case n.up:
 			alive++
 		}
 	}

@@ -209,10 +209,20 @@ func (n *node) leave(again bool) {
 	w := n.w
 	n.leaving = true
 	w.announce(n, leaving)
+	if again {
+		w.returning++
+	}
+	// It has crashed before it had left.
+	crashed := func() bool {
+		if !n.up && again {
+			w.returning--
+		}
+		return !n.up
+	}
 	began := w.now
 	var wait func()
 	wait = func() {
-		if !n.up {
+		if crashed() {
 			return
 		}
 		empty := true
@@ -230,7 +240,7 @@ func (n *node) leave(again bool) {
 			w.lose(n)
 		}
 		w.after(400*ms, func() {
-			if !n.up {
+			if crashed() {
 				return
 			}
 			w.announce(n, left)
@@ -238,6 +248,7 @@ func (n *node) leave(again bool) {
 			w.note("%s has left", n.id.Name)
 			if again {
 				w.after(200*ms, func() {
+					w.returning--
 					if w.current(n.id.Name) == n {
 						w.start(n.id.Name)
 					}

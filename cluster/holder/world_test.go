@@ -106,6 +106,7 @@ type world struct {
 	degraded  int
 	slowest   int64
 	calm      bool // nothing happens any more
+	returning int  // members that have left, or are about to, and start again
 	stop      bool // callers stop
 	sides     int  // how often the cluster was split
 	openings  []openingOf
