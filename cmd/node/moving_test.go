@@ -1,11 +1,8 @@
 package main
 
 import (
-	"net/http"
 	"os"
-	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 )
@@ -65,78 +62,4 @@ func TestKilledWhileMoving(t *testing.T) {
 			t.Errorf("%d of %d buckets are refilled", refilled, all)
 		}
 	}
-}
-
-// batch is how many decisions one call of a test asks for: few enough that a busy
-// machine answers within the forward timeout.
-const batch = 100
-
-// fill takes one unit of every item in [from, to), by several callers. On a busy
-// machine some may be degraded, and take another or none: see census.
-func (f *fleet) fill(from, to int) {
-	f.t.Helper()
-	const callers = 4
-	var filling sync.WaitGroup
-	share := (to - from + callers - 1) / callers
-	for i := from; i < to; i += share {
-		filling.Go(func() {
-			for first := i; first < min(i+share, to); first += batch {
-				var items []int
-				for k := first; k < min(first+batch, i+share, to); k++ {
-					items = append(items, k)
-				}
-				if _, err := f.ask(f.any(), false, items...); err != nil {
-					f.t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	filling.Wait()
-}
-
-// census returns what every item in [from, to) has left.
-func (f *fleet) census(from, to int) []int64 {
-	f.t.Helper()
-	left := make([]int64, 0, to-from)
-	for first := from; first < to; first += batch {
-		var items []int
-		for i := first; i < min(first+batch, to); i++ {
-			items = append(items, i)
-		}
-		var out []answered
-		eventually(f.t, "a look is not degraded", func() bool {
-			var err error
-			if out, err = f.ask(f.any(), true, items...); err != nil {
-				f.t.Fatal(err)
-			}
-			return !slices.ContainsFunc(out, func(a answered) bool { return a.Degraded })
-		})
-		for _, a := range out {
-			left = append(left, a.Buckets[0].Remaining)
-		}
-	}
-	return left
-}
-
-// refilled returns how many items, of those from that one on, have more left than
-// in a census before.
-func (f *fleet) refilled(from int, before []int64) (n int) {
-	f.t.Helper()
-	for i, left := range f.census(from, from+len(before)) {
-		if left > before[i] {
-			n++
-		}
-	}
-	return n
-}
-
-// ready reports whether the nodes say that traffic may be sent to them.
-func (f *fleet) ready(nodes ...int) bool {
-	for _, node := range nodes {
-		if status, _ := get(f.t, "http://"+f.net.at(node, 8080)+"/readyz"); status != http.StatusOK {
-			return false
-		}
-	}
-	return true
 }
