@@ -77,6 +77,7 @@ type node struct {
 	resumed  int64 // when it was continued last
 	lastTick int64
 	was      [partitions]bool // open after the last step
+	decided  [partitions]bool // and sure of it
 	epochs   [partitions]uint64
 }
 
@@ -339,9 +340,14 @@ func (n *node) step(f func(*Out)) {
 	}
 	for i, p := range n.parts {
 		if p.role == open && !n.was[i] {
-			n.w.opens(n, p, out.Opened > 0)
+			n.w.note("%s opens partition %d by epoch %d", n.id.Name, p.id, p.epoch)
+			n.w.openings = append(n.w.openings, openingOf{n.w.now, n, p.id, p.epoch})
 		}
-		n.was[i] = p.role == open
+		decides := p.Decides(n.w.now)
+		if decides && !n.decided[i] {
+			n.w.begins(n, p, out.Opened > 0)
+		}
+		n.was[i], n.decided[i] = p.role == open, decides
 	}
 	for _, r := range out.Ready {
 		r.Call.Owner.(*visit).goOn(r.Verdict)
@@ -349,11 +355,10 @@ func (n *node) step(f func(*Out)) {
 	n.w.check(n)
 }
 
-// opens allows for what a holder does not know that took over from one that is
-// only silent or slow.
-func (w *world) opens(n *node, p *Partition, lost bool) {
-	w.note("%s opens partition %d by epoch %d", n.id.Name, p.id, p.epoch)
-	w.openings = append(w.openings, openingOf{w.now, n, p.id, p.epoch})
+// begins allows for what a node does not know that begins to decide a partition:
+// one that takes over from one that is only silent or slow, or one that goes on
+// after it has stood still.
+func (w *world) begins(n *node, p *Partition, lost bool) {
 	if lost && w.graceful && w.now > firstTime+100*ms {
 		w.fault("%s opens partition %d with what is left", n.id.Name, p.id)
 	}
