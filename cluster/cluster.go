@@ -178,11 +178,14 @@ func (c *Cluster) AwaitOwn(ctx context.Context) error {
 	})
 }
 
-// AwaitEmpty returns once this node, which leaves, has handed over all that it
-// had; or at once if there is nobody left to hand it to. The copy of a single
-// node that stays is nobody else's to have.
+// AwaitEmpty returns once this node, which leaves and sees that itself, has
+// handed over all that it had; or at once if there is nobody left to hand it to.
+// The copy of a single node that stays is nobody else's to have.
 func (c *Cluster) AwaitEmpty(ctx context.Context) error {
 	return c.Await(ctx, func(v *ring.View) bool {
+		if self, ok := v.Member(c.self.Name); ok && self.State != ring.Leaving {
+			return false // it may be given partitions still
+		}
 		if _, ok := v.Owner(0); !ok {
 			return true
 		}

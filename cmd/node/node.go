@@ -218,6 +218,10 @@ func (n *Node) close(ctx context.Context) error {
 	// Others go on asking here until they have heard. They are told whom to
 	// ask instead, so nothing is lost meanwhile.
 	wait(ctx, min(leaveHeard, left(ctx)/2))
+	// If there was nobody to hand over to, somebody may have come.
+	if n.cluster.Replication().Held > 0 {
+		n.handOver(ctx)
+	}
 	err := n.front.Close(ctx)
 	// If there is nobody to hand over to, all nodes stop: those who stop last
 	// have the copies.
