@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -316,5 +317,32 @@ func TestCrashKeepsWords(t *testing.T) {
 		w.settle(n1.Cluster, n2.Cluster)
 		same(t, "degraded by two", ask(n1, "+5", "none"), 0)
 		same(t, "degraded by two", ask(n2, "+4", "none"), 0)
+	})
+}
+
+// Two nodes that die at once and are started again at once, by their names, are
+// not waited for as those they were: what only they held opens when all others
+// have answered.
+func TestTwoReturnAtOnce(t *testing.T) {
+	virtually(t, func(t *testing.T, w *world) {
+		nodes := []*full{w.full("n1", 1)}
+		for i := 2; i <= 5; i++ {
+			nodes = append(nodes, w.full(fmt.Sprintf("n%d", i), 1, "n1"))
+		}
+		w.awaitAll(5, nodes...)
+		clusters := make([]*Cluster, len(nodes))
+		for i, n := range nodes {
+			clusters[i] = n.Cluster
+		}
+		w.settle(clusters...)
+		w.crash(nodes[1])
+		w.crash(nodes[3])
+		began := time.Now()
+		var starting sync.WaitGroup
+		for _, name := range []string{"n2", "n4"} {
+			starting.Go(func() { w.full(name, 2, "n1", "n3", "n5") })
+		}
+		starting.Wait()
+		within(t, "both have their own", time.Since(began), 0, time.Second)
 	})
 }

@@ -82,10 +82,10 @@ func (c *Cluster) goOn(p *partition, out *holder.Out) {
 // ask routes the question, and decides it if that is due here and now, at that
 // reading of the deciding clock.
 func (c *Cluster) ask(q *question, at int64, out *holder.Out) {
-	now := c.now()
 	p := &c.partitions[q.checks[0].Partition]
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := c.now() // not before the lock, for which it may have waited
 	q.call.Owner = q
 	q.verdict = p.Route(now, &q.call, out)
 	switch q.verdict.Action {

@@ -131,7 +131,10 @@ func (c *Cluster) relay(ctx context.Context, to step, questions []*question) {
 	for len(questions) > 0 {
 		var chunk []*question
 		chunk, questions = cutQuestions(questions)
+		asked := c.now()
+		gap := c.peers.Gap(asked)
 		outcomes, err := c.call(ctx, to, chunk, c.peers.Inner())
+		stoodStill := c.peers.Gap(c.now()) != gap
 		var out holder.Out
 		for i, q := range chunk {
 			if err == nil && !outcomes[i].NotOwner {
@@ -139,12 +142,15 @@ func (c *Cluster) relay(ctx context.Context, to step, questions []*question) {
 				q.verdict = holder.Verdict{Action: holder.Decide, Degraded: outcomes[i].Degraded}
 				continue
 			}
-			if code := rpc.CodeOf(err); code == rpc.CodeOverloaded || ctx.Err() != nil {
+			if rpc.CodeOf(err) == rpc.CodeOverloaded || stoodStill || ctx.Err() != nil {
 				// This node's own fault, or its caller's: it says nothing of the other.
 				q.verdict = holder.Verdict{Action: holder.Fail}
 				continue
 			}
-			q.call.Evidence(to.node)
+			if errors.Is(err, errNoMember) {
+				asked = 0
+			}
+			q.call.Evidence(to.node, asked)
 			c.ask(q, c.clock(), &out)
 			if q.verdict.Action == holder.Ask && q.verdict.To == to.node {
 				q.verdict = holder.Verdict{Action: holder.Fail}

@@ -27,15 +27,19 @@ const maxHop = 3
 type Call struct {
 	Hop    uint8    // how often it was passed on
 	Failed rpc.Node // who has failed the caller, zero if nobody
-	Tried  bool     // and has failed this node too
 	Owner  any      // for whoever asks
 
+	tried  bool  // it has failed this node too
+	asked  int64 // when this node asked it, 0 if it could not
 	until  int64 // when it has waited long enough
 	waited bool
 }
 
-// Evidence says that a node has failed the call here, too.
-func (c *Call) Evidence(failed rpc.Node) { c.Failed, c.Tried, c.waited = failed, true, false }
+// Evidence says that a node has failed the call here, too, and when it was
+// asked: 0 if it could not be, and there is no use in trying it.
+func (c *Call) Evidence(failed rpc.Node, asked int64) {
+	c.Failed, c.tried, c.asked, c.waited = failed, true, asked, false
+}
 
 // Path is the way of one call to whoever decides it: the owner, then whom that
 // one names, then once more after a failure. So it takes three sends at most.

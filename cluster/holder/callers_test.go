@@ -52,12 +52,17 @@ func (v *visit) goOn(verdict Verdict) {
 			v.reply(outcome{to: verdict.To})
 			return
 		}
+		gap, asked := v.n.peers.Gap(w.now), w.now
 		w.ask(v.n, verdict.To, v.key, v.call.Hop+1, v.call.Failed, int64(v.n.peers.Inner()), func(out outcome, ok bool) {
 			if ok && out.decided {
 				v.reply(out)
 				return
 			}
-			v.call.Evidence(verdict.To)
+			if v.n.peers.Gap(w.now) != gap { // it stood still itself
+				v.reply(outcome{})
+				return
+			}
+			v.call.Evidence(verdict.To, asked)
 			v.n.step(func(o *Out) {
 				again := v.p.Route(w.now, &v.call, o)
 				if again.Action == Ask && again.To == verdict.To {

@@ -16,14 +16,14 @@ func TestGrantThatComesLate(t *testing.T) {
 	h.run(200 * time.Millisecond)
 	expect(t, "A has stopped", h.holds("A"), false)
 	expect(t, "B has not begun", h.holds("B"), false)
-	expect(t, "asked of A, as B fails", h.call("A", Call{Hop: 1, Failed: id("B"), Tried: true}).Action, Decide)
+	expect(t, "asked of A, as B fails", h.call("A", Call{Hop: 1, Failed: id("B"), tried: true, asked: h.now}).Action, Decide)
 	h.is("A has taken it back", "A", 4, "B")
 	h.hold = func(m handMessage) bool { return m.Kind == grant && m.Epoch == 2 }
 	h.run(3 * time.Second)
 	h.late()
 	holders := 0
 	for _, name := range h.order {
-		if h.holds(name) && h.nodes[name].p.sure == h.nodes[name].peers.gap(h.now) {
+		if h.holds(name) && h.nodes[name].p.sure == h.nodes[name].peers.Gap(h.now) {
 			holders++
 		}
 	}
@@ -120,7 +120,7 @@ func TestGrantThatComesLateAndAlone(t *testing.T) {
 	h.hold, h.held = nil, nil
 	h.lose = func(m handMessage) bool { return m.from == "A" && m.to == "B" || m.Kind == grant }
 	h.run(400 * time.Millisecond)
-	expect(t, "asked of A", h.call("A", Call{Hop: 1, Failed: id("B"), Tried: true}).Action, Decide)
+	expect(t, "asked of A", h.call("A", Call{Hop: 1, Failed: id("B"), tried: true, asked: h.now}).Action, Decide)
 	h.take("A", 1, 5)
 	h.run(2600 * time.Millisecond)
 	expect(t, "A holds it", h.holds("A"), true)

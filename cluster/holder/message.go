@@ -61,6 +61,8 @@ const (
 	isCopy
 	isComplete
 	isHolder
+
+	flagEnded = 32 // beside one of them: another run has followed that of the holder
 )
 
 // Of reports whether the message is about a partition, and not about the nodes.

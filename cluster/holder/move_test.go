@@ -259,3 +259,55 @@ func TestOneGrantForEachMove(t *testing.T) {
 	}
 	expect(t, "taken over", h.sum.Taken, 0)
 }
+
+// A node that could not reach the holder, and becomes its copy while the call
+// waits for a survey, does not take over from it by what was before.
+func TestEvidenceFromBeforeTheCopy(t *testing.T) {
+	h := begun(t)
+	h.run(200 * time.Millisecond) // everybody has been heard
+	h.lose = func(m handMessage) bool { return m.Kind == here }
+	c := &Call{Hop: 1}
+	c.Evidence(id("A"), h.now)
+	var v Verdict
+	h.step("C", func(n *handNode, out *Out) { v = n.p.Route(h.now, c, out) })
+	expect(t, "asked of C", v.Action, Wait)
+	h.views("A", "C", "B")
+	h.run(100 * time.Millisecond)
+	h.is("C is the copy of A", "A", 1, "C")
+}
+
+// A call that waits while the partition is given away, and that the new holder
+// failed before it was one, does not make the giver take it back.
+func TestEvidenceFromBeforeTheGrant(t *testing.T) {
+	h := begun(t)
+	h.hold = func(m handMessage) bool { return m.Kind == granted || m.Kind == confirm }
+	h.views("B", "A", "C")
+	h.until("B has taken the grant", func() bool { return len(h.held) == 2 })
+	c := &Call{Hop: 2, Failed: id("B"), tried: true, asked: h.now}
+	var v Verdict
+	h.step("A", func(n *handNode, out *Out) { v = n.p.Route(h.now, c, out) })
+	expect(t, "asked of A", v.Action, Wait)
+	h.hold = nil
+	h.late()
+	expect(t, "then", h.ready[c], Verdict{Action: Ask, To: id("B")})
+	h.run(time.Second)
+	h.is("B holds it", "B", 2, "A")
+}
+
+// Without replicas the giver's copy is let go of only once it knows: else the
+// next one that is built could take over beside it.
+func TestWithoutReplicasTheCopyIsRevoked(t *testing.T) {
+	h := begun(t)
+	for _, n := range h.nodes {
+		n.peers.replicas = 0
+	}
+	h.lose = func(m handMessage) bool { return m.Kind == revoke }
+	h.run(300 * time.Millisecond)
+	expect(t, "A's copy", h.nodes["A"].p.desig.to, id("B"))
+	h.is("B does not know", "A", 1, "B")
+	h.lose = nil
+	h.run(300 * time.Millisecond)
+	expect(t, "A's copy", h.nodes["A"].p.desig.to, rpc.Node{})
+	h.is("B knows", "A", 1, "")
+	expect(t, "what B has", h.nodes["B"].p.Status(h.now).Empty, true)
+}

@@ -42,6 +42,7 @@ type Partition struct {
 	complete   bool     // designated: it may take over
 	got        uint64   // the last number that was heard of the holder
 	designated uint64   // the number that made it complete
+	able       int64    // since when it may take over; what failed before is no evidence
 	touched    int64    // when it was written, or the holder was asked about it
 	merging    stream   // to the holder, of one that was a holder or a copy beside it
 	restored   bool     // there are words of a snapshot, which whoever holds it has to have
@@ -98,7 +99,7 @@ func (p *Partition) Holder() (epoch uint64, holds bool) { return p.epoch, p.role
 // Decides reports whether this node holds the partition, and has not stood still
 // since it was sure of that.
 func (p *Partition) Decides(now int64) bool {
-	return p.role == open && !p.retired && p.sure == p.peers.gap(now)
+	return p.role == open && !p.retired && p.sure == p.peers.Gap(now)
 }
 
 // Take decides the check. The partition must be one whose Route says Decide, or
@@ -231,7 +232,7 @@ func (p *Partition) route(now int64, c *Call, out *Out) Verdict {
 			p.takeOver(now, out)
 			return Verdict{Action: Decide}
 		}
-		if same(c.Failed, p.holder) && p.peers.Failed(now, p.holder, c.Tried) {
+		if same(c.Failed, p.holder) && p.peers.Failed(now, p.holder, c.tried && c.asked > p.able) {
 			p.takeOver(now, out)
 			return Verdict{Action: Decide, Degraded: true}
 		}
@@ -288,7 +289,7 @@ func (p *Partition) routeRetired(now int64) Verdict {
 // useful reports whether there is use in passing the call on to a node. One that
 // has failed the caller may still be within reach of this one.
 func (p *Partition) useful(now int64, c *Call, n rpc.Node) bool {
-	return !same(c.Failed, n) || !c.Tried && !p.peers.Trouble(now, n)
+	return !same(c.Failed, n) || !c.tried && !p.peers.Trouble(now, n)
 }
 
 // mayTakeOver reports whether this node has the one copy that takes over.
@@ -360,7 +361,7 @@ func (p *Partition) open(now int64, out *Out) {
 	p.becomeHolder(p.epoch + 1)
 	p.count()
 	out.Opened++
-	p.sure = p.peers.gap(now)
+	p.sure = p.peers.Gap(now)
 	p.tend(now, out)
 	p.wake()
 }
@@ -372,7 +373,7 @@ func (p *Partition) takeOver(now int64, out *Out) {
 	p.becomeHolder(p.epoch + 2)
 	p.count()
 	p.heldOff, p.holdOff, p.taken = failed, now+int64(holdOff), p.epoch
-	p.sure = p.peers.gap(now)
+	p.sure = p.peers.Gap(now)
 	out.Taken++
 	p.tend(now, out)
 	p.wake()

@@ -122,7 +122,7 @@ func (p *Peers) contact(n rpc.Node, now int64) *contact {
 // Tick sends heartbeats. It is to be called every [Beat]; if it was not, this
 // node has stood still, and knows it.
 func (p *Peers) Tick(now int64, out *Out) {
-	p.gap(now)
+	p.Gap(now)
 	p.lastTick.Store(now)
 	open := make(map[rpc.Node]struct{})
 	for _, n := range p.Placement().Alive {
@@ -149,9 +149,10 @@ func (p *Peers) Open(n rpc.Node) bool {
 	return open
 }
 
-// gap returns a number that is another one each time that this node has stood
-// still for so long that others may have taken over what it holds.
-func (p *Peers) gap(now int64) uint64 {
+// Gap returns a number that is another one each time that this node has stood
+// still for so long that others may have taken over what it holds. What it
+// waited for meanwhile says nothing about them.
+func (p *Peers) Gap(now int64) uint64 {
 	last := p.lastTick.Load()
 	if now-last <= p.heardFor {
 		return p.gaps.Load()
@@ -172,7 +173,7 @@ func (p *Peers) gap(now int64) uint64 {
 
 // Heard takes in that a frame came from the peer.
 func (p *Peers) Heard(now int64, from rpc.Node) {
-	p.gap(now)
+	p.Gap(now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.contact(from, now).heard = now
@@ -266,12 +267,15 @@ func (p *Peers) seemSlow(now int64) bool {
 
 // Gone reports whether that run of a member is dead for certain: it was in the
 // View, is not any more, and is silent or followed by another run; or it never
-// was, and is silent for long.
+// was, and is silent for long; or it is an earlier run of this node.
 // One that is not in the View yet is not gone; nor is one that is heard, whom
 // gossip takes for dead by mistake, as happens after a cut that has healed.
 func (p *Peers) Gone(now int64, n rpc.Node) bool {
-	if n == p.self || n.IsZero() {
+	switch {
+	case n == p.self || n.IsZero():
 		return false
+	case n.Name == p.self.Name: // an earlier run of this node
+		return true
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -280,9 +284,17 @@ func (p *Peers) Gone(now int64, n rpc.Node) bool {
 	return !c.alive && (c.seen && silence >= p.heardFor || c.ended || silence > int64(strangers))
 }
 
+// Ended reports whether another run of the member has followed that one.
+func (p *Peers) Ended(n rpc.Node) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.contacts[n]
+	return c != nil && c.ended || n.Name == p.self.Name && n != p.self
+}
+
 // Silent reports whether nothing was heard of the peer lately.
 func (p *Peers) Silent(now int64, n rpc.Node) bool {
-	p.gap(now)
+	p.Gap(now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	limit := p.heardFor

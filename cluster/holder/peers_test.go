@@ -242,6 +242,7 @@ func TestGone(t *testing.T) {
 		want bool
 	}{
 		{"itself", func(*Peers) {}, id("self"), later, false},
+		{"an earlier run of itself", func(*Peers) {}, rpc.Node{Name: "self", Boot: 9}, first, true},
 		{"nobody", func(*Peers) {}, rpc.Node{}, later, false},
 		{"never heard of before", func(*Peers) {}, b, later, false},
 		{"heard, never in the View, silent for 3 s", func(p *Peers) { p.Heard(first, b) }, b, first + 3000*ms, false},
@@ -273,20 +274,20 @@ func TestGap(t *testing.T) {
 	b := newBeating("B", "C")
 	b.trip = map[string]int64{"B": 10, "C": 10}
 	b.until(1000)
-	expect(t, "gaps", b.p.gap(b.at()), 1)
+	expect(t, "gaps", b.p.Gap(b.at()), 1)
 	b.now += 100
-	expect(t, "100 ms after a beat", b.p.gap(b.at()), 1)
+	expect(t, "100 ms after a beat", b.p.Gap(b.at()), 1)
 	b.pong = map[int64][]Outgoing{}
 	b.now += 10
-	expect(t, "110 ms after a beat", b.p.gap(b.at()), 2)
-	expect(t, "asked again", b.p.gap(b.at()), 2)
+	expect(t, "110 ms after a beat", b.p.Gap(b.at()), 2)
+	expect(t, "asked again", b.p.Gap(b.at()), 2)
 	expect(t, "nobody is silent for that", b.troubles("B", "C"), "")
 	b.trip = map[string]int64{"C": 10}
 	b.until(1200)
 	expect(t, "90 ms later", b.troubles("B", "C"), "")
 	b.until(1210)
 	expect(t, "100 ms later", b.troubles("B", "C"), "b")
-	expect(t, "gaps", b.p.gap(b.at()), 2)
+	expect(t, "gaps", b.p.Gap(b.at()), 2)
 }
 
 // A connection that is refused says at once what silence says later.
@@ -363,7 +364,7 @@ func TestGapIsSeenByAll(t *testing.T) {
 			peers.Heard(firstTime, id(fmt.Sprint(i)))
 		}
 		p := New(0, peers, func() int64 { return firstTime })
-		p.role, p.sure = open, peers.gap(firstTime)
+		p.role, p.sure = open, peers.Gap(firstTime)
 		var stale atomic.Int64
 		var asking sync.WaitGroup
 		begin := make(chan struct{})

@@ -164,6 +164,9 @@ func (p *Partition) onBatch(now int64, from rpc.Node, m *rpc.Message, out *Out) 
 	}
 	p.set(now, m)
 	if m.Flags&flagComplete != 0 {
+		if !p.complete {
+			p.able = now
+		}
 		p.complete, p.designated = true, m.Number
 	}
 	reply := rpc.Message{Kind: copied, Partition: p.id, Epoch: p.epoch, Number: m.Number}
@@ -295,6 +298,7 @@ func (p *Partition) onGrant(now int64, from rpc.Node, m *rpc.Message, out *Out) 
 // gave takes in that the grant was taken: this is the new holder's copy now.
 func (p *Partition) gave(now int64, out *Out) {
 	p.role, p.complete, p.designated, p.source, p.got, p.touched, p.hinted = copying, true, 0, p.holder, 0, now, now
+	p.able = now
 	p.desig, p.target, p.retain = stream{}, stream{}, nil
 	p.pledge = rpc.Message{}
 	out.Granted++

@@ -24,6 +24,7 @@ type finding struct {
 	is     uint8
 	epoch  uint64
 	holder rpc.Node
+	ended  bool // that run of the holder is over, by what the finder knows
 }
 
 // look begins a survey, unless one is under way or has just ended.
@@ -62,15 +63,19 @@ func (p *Partition) onWho(from rpc.Node, m *rpc.Message, out *Out) {
 	case p.role == copying:
 		reply.Flags = isCopy
 	}
+	if p.peers.Ended(p.holder) {
+		reply.Flags |= flagEnded
+	}
 	out.send(from, reply)
 }
 
 func (p *Partition) onHere(now int64, from rpc.Node, m *rpc.Message, out *Out) {
+	is, ended := m.Flags&^flagEnded, m.Flags&flagEnded != 0
 	if p.doubt != 0 && m.Number == p.doubt {
 		p.doubt = 0
 		switch next := m.Node; {
-		case !p.mayTakeOver() || from != p.holder || m.Flags == isHolder:
-		case !next.IsZero() && next != p.peers.self && next != from && !p.peers.Gone(now, next):
+		case !p.mayTakeOver() || from != p.holder || is == isHolder:
+		case !next.IsZero() && next != p.peers.self && next != from && !ended && !p.peers.Gone(now, next):
 			p.hint(next, m.Epoch, now)
 		default:
 			p.epoch = max(p.epoch, m.Epoch)
@@ -83,14 +88,14 @@ func (p *Partition) onHere(now int64, from rpc.Node, m *rpc.Message, out *Out) {
 		return
 	}
 	delete(s.missing, from)
-	s.found[from] = finding{m.Flags, m.Epoch, m.Node}
+	s.found[from] = finding{is, m.Epoch, m.Node, ended}
 	// A holder that is not in this node's View yet is not gone. It has to be
-	// heard too.
-	if _, found := s.found[m.Node]; !found && !s.missing[m.Node] && m.Node != p.peers.self && !m.Node.IsZero() && !p.peers.Gone(now, m.Node) {
+	// heard too, unless it is an earlier run of one that has started again.
+	if _, found := s.found[m.Node]; !found && !s.missing[m.Node] && m.Node != p.peers.self && !m.Node.IsZero() && !ended && !p.peers.Gone(now, m.Node) {
 		s.missing[m.Node] = true
 		out.send(m.Node, rpc.Message{Kind: who, Partition: p.id, Number: s.number})
 	}
-	if len(s.missing) == 0 || m.Flags == isHolder && p.role != open {
+	if len(s.missing) == 0 || is == isHolder && p.role != open {
 		p.conclude(now, out)
 	}
 }
@@ -107,8 +112,12 @@ func (p *Partition) conclude(now int64, out *Out) {
 	pending := false // it is about to be granted to this node
 	epoch = p.epoch
 	for n, f := range s.found {
-		if above(f.epoch, f.holder, epoch, most) {
-			epoch, most = f.epoch, f.holder
+		living := f.holder
+		if f.ended {
+			living = rpc.Node{}
+		}
+		if above(f.epoch, living, epoch, most) {
+			epoch, most = f.epoch, living
 		}
 		switch f.is {
 		case isHolder:

@@ -70,9 +70,13 @@ func (p *Partition) tendHolder(now int64, out *Out) {
 	case p.target.exists():
 		p.build(now, out)
 	case want.IsZero():
-		if own && p.peers.replicas == 0 && p.desig.exists() {
+		switch unwanted := own && p.peers.replicas == 0 && p.desig.exists(); {
+		case unwanted && !p.revoked:
+			p.revoke(now, out)
+		case unwanted:
 			p.retain[p.desig.to] = 0
 			p.desig = p.desig.lost()
+			p.revoking, p.revoked = 0, false
 		}
 		p.releaseOthers(now, out)
 	case p.desig.to != want || p.revoking != 0:
@@ -138,11 +142,7 @@ func (p *Partition) build(now int64, out *Out) {
 		return
 	}
 	if p.desig.exists() && p.desig.to != s.to && !p.revoked {
-		if p.revoking == 0 || now-p.offered >= int64(again) {
-			p.number++
-			p.revoking, p.offered = p.number, now
-			p.answer(p.desig.to, revoke, p.revoking, out)
-		}
+		p.revoke(now, out)
 		if len(s.dirty) > 0 && now-s.at >= int64(Beat) {
 			p.push(s, now, out)
 		}
@@ -152,6 +152,15 @@ func (p *Partition) build(now int64, out *Out) {
 	words := p.collect(s, now, rpc.MaxWords)
 	s.last = true
 	out.send(s.to, rpc.Message{Kind: batch, Flags: flagComplete | p.tookFrom(s.to), Partition: p.id, Epoch: p.epoch, Number: s.sent, Words: words})
+}
+
+// revoke tells the designated copy that it is none any more, until that says so.
+func (p *Partition) revoke(now int64, out *Out) {
+	if p.revoking == 0 || now-p.offered >= int64(again) {
+		p.number++
+		p.revoking, p.offered = p.number, now
+		p.answer(p.desig.to, revoke, p.revoking, out)
+	}
 }
 
 // collect takes the next batch of a stream of what this node holds.
@@ -233,7 +242,7 @@ func (p *Partition) give(owner rpc.Node, now int64, out *Out) {
 	p.role, p.holder = closing, owner
 	p.epoch++
 	p.pledge = rpc.Message{Kind: grant, Partition: p.id, Epoch: p.epoch, Number: s.sent, Words: words}
-	p.pledged, p.repeated = now, now
+	p.pledged, p.repeated, p.able = now, now, now
 	out.send(owner, p.pledge)
 }
 
@@ -307,7 +316,7 @@ func (p *Partition) tendCopy(now int64, out *Out) {
 // assure reports whether nobody can have taken over from this holder, and else
 // begins to ask.
 func (p *Partition) assure(now int64, out *Out) bool {
-	gap := p.peers.gap(now)
+	gap := p.peers.Gap(now)
 	able := p.desig.to
 	if p.target.ended {
 		able = p.target.to // the other one is revoked

@@ -78,6 +78,7 @@ type node struct {
 	lastTick int64
 	was      [partitions]bool // open after the last step
 	decided  [partitions]bool // and sure of it
+	followed [partitions]rpc.Node
 	epochs   [partitions]uint64
 }
 
@@ -347,7 +348,7 @@ func (n *node) step(f func(*Out)) {
 		if decides && !n.decided[i] {
 			n.w.begins(n, p, out.Opened > 0)
 		}
-		n.was[i], n.decided[i] = p.role == open, decides
+		n.was[i], n.decided[i], n.followed[i] = p.role == open, decides, p.holder
 	}
 	for _, r := range out.Ready {
 		r.Call.Owner.(*visit).goOn(r.Verdict)
@@ -379,7 +380,7 @@ func (w *world) begins(n *node, p *Partition, lost bool) {
 			spent := w.spent(k, q.table.Get(k.fingerprint))
 			most = max(most, spent)
 			_, dirty := q.desig.dirty[k.fingerprint]
-			acknowledged := w.oneSide && q.role == open && q.desig.to == n.id && q.desig.complete && !dirty
+			acknowledged := w.oneSide && q.role == open && q.desig.to == n.id && q.desig.complete && !dirty && n.followed[p.id] == other.id
 			if spent > mine && (w.graceful || acknowledged) {
 				w.fault("%s opens partition %d: it knows of %d of key %d, and %s of %d", n.id.Name, p.id, mine, k.fingerprint, other.id.Name, spent)
 			}
