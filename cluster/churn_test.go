@@ -100,8 +100,9 @@ func TestChurn(t *testing.T) {
 // next draws a change that is possible now.
 func (c *churn) next() string {
 	for {
-		what := []string{"join", "leave", "restart", "join and leave", "crash", "crash and return", "hang", "split"}[c.rand.IntN(8)]
+		what := []string{"join", "join of two", "leave", "restart", "join and leave", "crash", "crash and return", "hang", "split"}[c.rand.IntN(9)]
 		switch n := len(c.nodes); {
+		case what == "join of two" && n+2 > churnMost:
 		case strings.HasPrefix(what, "join") && n >= churnMost, what != "join" && n < 3:
 		default:
 			return what
@@ -127,6 +128,7 @@ func (c *churn) play(what string) int {
 		}
 	}
 	c.gone = nil
+	c.rest() // gossip may have taken a node for dead since, that has hung
 	return c.check(what, costly)
 }
 
@@ -152,6 +154,12 @@ func (c *churn) change(what string) (costly []span) {
 	switch what {
 	case "join":
 		c.join()
+	case "join of two":
+		var joining sync.WaitGroup
+		for _, name := range c.free(2) {
+			joining.Go(func() { c.start(name) })
+		}
+		joining.Wait()
 	case "leave":
 		c.leave(pick())
 	case "restart":
@@ -202,14 +210,17 @@ func (c *churn) change(what string) (costly []span) {
 	return costly
 }
 
-func (c *churn) join() {
-	for i := 1; ; i++ {
+func (c *churn) join() { c.start(c.free(1)[0]) }
+
+// free returns names that no node has.
+func (c *churn) free(count int) (names []string) {
+	for i := 1; len(names) < count; i++ {
 		name := fmt.Sprintf("n%d", i)
 		if !slices.ContainsFunc(c.nodes, func(n *full) bool { return n.self.Name == name }) {
-			c.start(name)
-			return
+			names = append(names, name)
 		}
 	}
+	return names
 }
 
 // start runs a node under a name, which may have been used before.

@@ -276,6 +276,9 @@ func (c *Cluster) Replication() Replication {
 	return r
 }
 
+// Replicas returns how many backups each partition has, 0 or 1.
+func (c *Cluster) Replicas() int { return c.config.Replicas }
+
 // Circuit reports whether calls to the member go to its backups at once, since
 // it is silent or slow.
 func (c *Cluster) Circuit(name string) (open bool) {

@@ -15,7 +15,7 @@ type failures struct{ taken, reopened int64 }
 func (c *Cluster) tellFailures(told failures) failures {
 	now := failures{c.stats.TakenOver.Load(), c.stats.Reopened.Load()}
 	if n := now.taken - told.taken; n > 0 {
-		c.config.Log.Warn("partitions taken over from a node that failed", "partitions", n)
+		c.config.Log.Warn("partitions taken over from a node that decides no more", "partitions", n)
 	}
 	if n := now.reopened - told.reopened; n > 0 {
 		c.config.Log.Info("partitions opened that no other node has", "partitions", n)

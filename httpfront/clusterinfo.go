@@ -56,7 +56,7 @@ func (f *Front) describeCluster(r *request) answer {
 			Name: m.Name, State: m.State.String(),
 			HTTP: m.HTTP, Admin: m.Admin, RPC: m.RPC,
 			Version: m.Version, Policy: m.Policy,
-			Owned: view.Owned(m.Name), Backed: view.Backed(m.Name),
+			Owned: view.Owned(m.Name), Backed: f.backed(m.Name),
 			Circuit: "closed",
 		}
 		if f.cluster.Circuit(m.Name) {
@@ -72,4 +72,9 @@ func (f *Front) describeCluster(r *request) answer {
 		return (&problem{status: http.StatusInternalServerError, detail: "the answer could not be written"}).answer()
 	}
 	return answer{status: http.StatusOK, contentType: typeJSON, body: append(body, '\n')}
+}
+
+// backed returns how many partitions the member is to keep the copy of.
+func (f *Front) backed(name string) int {
+	return f.cluster.View().Backed(name) * f.cluster.Replicas()
 }

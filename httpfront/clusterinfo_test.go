@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"weir/cluster"
 	"weir/ring"
 )
 
@@ -89,7 +90,10 @@ func TestClusterOfMany(t *testing.T) {
 	members := []ring.Member{
 		member("n5", ring.Failed), member("n4", ring.Leaving), member("n3", ring.Joining), member("n2", ring.Active), member("n1", ring.Active),
 	}
-	n := start(t, setup{rules: oneBucket, members: members, peers: []string{"n2", "n4"}})
+	n := start(t, setup{
+		rules: oneBucket, members: members, peers: []string{"n2", "n4"},
+		change: func(c *cluster.Config) { c.Replicas = 1 },
+	})
 	n.decide(plainOf(n.account("n1"), ""))
 	far := n.account("n2")
 	n.decide("[" + plainOf(far, "") + "," + plainOf(far, `,"credential":"bot"`) + "]")
@@ -126,6 +130,16 @@ func TestClusterOfMany(t *testing.T) {
 	same(t, "owned", owned, 1021)
 	same(t, "backed", backed, 1021)
 	same(t, "of two, one backs what the other owns", got.Members[0].Owned, got.Members[1].Backed)
+}
+
+// Without replicas nobody backs anything.
+func TestClusterWithoutReplicas(t *testing.T) {
+	members := []ring.Member{member("n2", ring.Active), member("n1", ring.Active)}
+	n := start(t, setup{rules: oneBucket, members: members, peers: []string{"n2"}})
+	for _, m := range n.describe().Members {
+		same(t, m.Name+" owns something", m.Owned > 0, true)
+		same(t, m.Name+" backs", m.Backed, 0)
+	}
 }
 
 // With no active member there is nobody to own anything.

@@ -149,7 +149,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(descMembers, n, state.String())
 	}
 	gauge(descPartitions, view.Owned(self), "owner")
-	gauge(descPartitions, view.Backed(self), "backup")
+	gauge(descPartitions, m.front.backed(self), "backup")
 	gauge(descLiveBuckets, m.front.cluster.LiveBuckets())
 	m.collectReplication(ch)
 	gauge(descPolicy, 1, m.front.policy.Hash())

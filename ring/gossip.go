@@ -1,12 +1,12 @@
 package ring
 
 import (
-	"bytes"
 	"fmt"
 	stdlog "log"
 	"log/slog"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -131,15 +131,19 @@ func (g *gossip) stop() error {
 }
 
 // libraryLog is what the library logs: of its own workings, and as much as peers
-// like, but for the one line that an operator must see.
+// like, but for the lines that an operator must see.
 type libraryLog struct{ log *slog.Logger }
 
 // Write implements io.Writer. It is called once for each line.
 func (l libraryLog) Write(line []byte) (int, error) {
-	if bytes.Contains(line, []byte("over TCP but UDP probes failed")) {
-		l.log.Warn("gossip passes by TCP only; let UDP through between the nodes' gossip ports, or members are taken for dead", "library", string(line))
-	} else {
-		l.log.Debug("gossip", "library", string(line))
+	text := strings.TrimSpace(string(line))
+	switch {
+	case strings.Contains(text, "over TCP but UDP probes failed"):
+		l.log.Warn("gossip passes by TCP only; let UDP through between the nodes' gossip ports, or members are taken for dead", "library", text)
+	case strings.Contains(text, "unacceptable label"):
+		l.log.Warn("gossip of another cluster is refused; nodes of one cluster have the same label", "library", text)
+	default:
+		l.log.Debug("gossip", "library", text)
 	}
 	return len(line), nil
 }

@@ -3,6 +3,7 @@ package ring
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -48,7 +49,8 @@ func (r *Ring) Join(ctx context.Context) error {
 			r.workers.Go(r.rejoin)
 			return nil
 		case waited >= r.config.JoinTimeout:
-			r.config.Log.Warn("no seed answers; serving alone, and trying on", "error", err)
+			// The library's errors have many lines.
+			r.config.Log.Warn("no seed answers; serving alone, and trying on", "error", strings.Join(strings.Fields(fmt.Sprint(err)), " "))
 			r.workers.Go(r.rejoin)
 			return nil
 		}

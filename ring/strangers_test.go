@@ -159,12 +159,14 @@ func TestLibraryLog(t *testing.T) {
 	for _, line := range []string{
 		"[DEBUG] memberlist: Stream connection from=10.0.0.2:1\n",
 		"[WARN] memberlist: Was able to connect to n2 over TCP but UDP probes failed, network may be misconfigured\n",
+		"[ERR] memberlist: discarding stream with unacceptable label \"blue\": from=10.0.0.2:1\n",
 	} {
 		if n, err := l.Write([]byte(line)); n != len(line) || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
 	}
-	if says := log.String(); strings.Count(says, "\n") != 1 || !strings.Contains(says, "level=WARN") || !strings.Contains(says, "gossip passes by TCP only") {
+	if says := log.String(); strings.Count(says, "\n") != 2 || strings.Count(says, "level=WARN") != 2 ||
+		!strings.Contains(says, "gossip passes by TCP only") || !strings.Contains(says, "gossip of another cluster is refused") {
 		t.Errorf("the log says %q", says)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"sync"
@@ -59,7 +60,11 @@ func (ss *session) greet() bool {
 	}
 	s.cfg.Stats.Refused.Add(1)
 	if r, ok := errors.AsType[*refusal](err); ok {
-		ss.warn(r.cause.message(), err)
+		level := slog.LevelWarn
+		if r.cause == causeBoot { // as whenever a node restarts, until all have heard of it
+			level = slog.LevelInfo
+		}
+		ss.log(level, r.cause.message(), err)
 	} else if !errors.Is(err, errStopped) {
 		ss.warn("rpc: no hello", err)
 	}
@@ -220,9 +225,11 @@ func (ss *session) badFrame(err error) {
 	ss.warn("rpc: bad frame", err)
 }
 
-// warn logs one of a fixed few messages, so that they can be counted.
-func (ss *session) warn(message string, err error) {
-	ss.server.cfg.Log.Warn(message, "peer", ss.nc.RemoteAddr().String(), "error", err)
+func (ss *session) warn(message string, err error) { ss.log(slog.LevelWarn, message, err) }
+
+// log logs one of a fixed few messages, so that they can be counted.
+func (ss *session) log(level slog.Level, message string, err error) {
+	ss.server.cfg.Log.Log(context.Background(), level, message, "peer", ss.nc.RemoteAddr().String(), "error", err)
 }
 
 // stop ends the session once what it has decided is sent, or closeTimeout is

@@ -228,6 +228,9 @@ func (n *Node) close(ctx context.Context) error {
 	if n.cluster.Replication().Held > 0 {
 		n.retire(ctx)
 		n.snapshot.save(ctx)
+		if bare := n.cluster.Replication().Bare; bare > 0 && n.config.Snapshot == "" {
+			n.config.Log.Info("nobody has a copy of what this node counted, and there is no snapshot", "partitions", bare)
+		}
 	}
 	n.leave(ctx)
 	err = errors.Join(err, n.stop(ctx))
