@@ -52,6 +52,7 @@ type part struct {
 	path   holder.Path
 	failed bool   // a node was asked and has not decided it
 	reason Reason // why the node asked first did not decide it
+	latest Reason // and the one asked last
 }
 
 // batch is one Decide under way. In each round every open sequence is in
@@ -107,7 +108,8 @@ type step struct {
 }
 
 // round has the parts decided. Each is sent at most three times: to the owner,
-// to whom that one names, and once more after a failure.
+// to whom that one names, and once more after a failure. If all of them answer
+// that they do not know, this node finds the holder itself.
 func (b *batch) round(parts []*part) {
 	first := true
 	for len(parts) > 0 {
@@ -217,6 +219,8 @@ func (b *batch) sort(parts []*part) []*part {
 			open = append(open, p.anew())
 		case p.verdict.Action != holder.Ask && b.ctx.Err() == nil && p.path.Fail():
 			open = append(open, p.anew())
+		case p.latest == ReasonNotOwner && b.ctx.Err() == nil && p.path.Home(b.self):
+			open = append(open, p.anew())
 		default:
 			b.fallBack(p)
 		}
@@ -227,6 +231,7 @@ func (b *batch) sort(parts []*part) []*part {
 // because notes why a node has not decided the part. What counts is the first
 // failure, not what came of asking the backup then.
 func (p *part) because(reason Reason) {
+	p.latest = reason
 	if p.failed && p.path.FailedOver() {
 		return
 	}

@@ -126,3 +126,31 @@ func TestRedirectOfSome(t *testing.T) {
 		w.settle(a, b, c, e)
 	})
 }
+
+// The owner and the backup have just joined, and know of nobody whom they could
+// ask. The asker finds the holder itself.
+func TestOwnerAndBackupHaveJustJoined(t *testing.T) {
+	virtually(t, func(t *testing.T, w *world) {
+		const four = "n1:active n2:active n3:active n4:active"
+		two := w.together(both, "n1", "n2")
+		p := uint32(0)
+		for ; ; p++ {
+			v := view(four)
+			owner, _ := v.Owner(p)
+			backup, _ := v.Backup(p)
+			if now, _ := view(both).Owner(p); now == 1 && owner >= 2 && backup >= 2 {
+				break // of n2, and then of n3 and n4
+			}
+		}
+		far := one(check(p, 1, rule(t, 9, 300*time.Hour)))
+		same(t, "before", says(two[0].Decide(t.Context(), far, take)), "+8")
+		w.node("n3", "n3:joining n4:joining")
+		w.node("n4", "n3:joining n4:joining")
+		two[0].config.Members.(*dictated).set(view(four))
+		synctest.Wait()
+		began := time.Now()
+		same(t, "of the asker", says(two[0].Decide(t.Context(), far, take)), "+7")
+		within(t, "time of it", time.Since(began), 4*hop, 20*hop)
+		same(t, "why", degraded(two[0]), "")
+	})
+}

@@ -48,11 +48,13 @@ type Path struct {
 	Hop    uint8
 	Failed rpc.Node
 
+	owner      rpc.Node
 	backup     rpc.Node
 	redirector rpc.Node // who has named To
 	redirected bool
 	failedOver bool
 	skipped    rpc.Node // the owner, if the circuit to it was open
+	home       bool     // the asker has asked itself
 }
 
 // Path returns the way to a partition. The circuit may skip its first step.
@@ -61,7 +63,7 @@ func (p *Peers) Path(partition uint32) Path {
 	if owner.IsZero() {
 		owner = p.self // the last one goes on by itself
 	}
-	path := Path{To: owner, backup: backup}
+	path := Path{To: owner, owner: owner, backup: backup}
 	if owner != p.self && p.Open(owner) && path.Fail() {
 		path.skipped = owner
 	}
@@ -97,6 +99,18 @@ func (p *Path) Fail() bool {
 	}
 	p.failedOver = true
 	p.Failed, p.To, p.Hop = p.To, next, 1
+	return true
+}
+
+// Home takes in that nobody who was asked knows the holder, and reports whether
+// the asker is to ask itself, for the only time. Owner and backup may both have
+// joined just now, so that nobody can have told them.
+func (p *Path) Home(self rpc.Node) bool {
+	if p.home || p.owner == self || p.failedOver && p.backup == self {
+		return false
+	}
+	p.home, p.failedOver = true, true
+	p.Failed, p.To, p.Hop = p.owner, self, 1
 	return true
 }
 

@@ -186,6 +186,10 @@ func (w *world) call(n *node, k key) {
 					return
 				}
 			}
+			if ok && path.Home(n.id) {
+				try()
+				return
+			}
 			end(outcome{})
 		})
 	}
