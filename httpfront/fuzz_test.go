@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"runtime"
 	"strings"
@@ -97,11 +98,16 @@ func FuzzDecide(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		n.clock.ns.Add(int64(2 * time.Second)) // tables hold nothing of earlier bodies
 
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		a := decide(body)
-		runtime.ReadMemStats(&after)
-		if used, most := after.TotalAlloc-before.TotalAlloc, ceiling(body); used > most {
+		var a answer
+		used, most := uint64(math.MaxUint64), ceiling(body)
+		for try := 0; try < 3 && used > most; try++ { // the cluster's own work may fall in between
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			a = decide(body)
+			runtime.ReadMemStats(&after)
+			used = min(used, after.TotalAlloc-before.TotalAlloc)
+		}
+		if used > most {
 			t.Errorf("%d bytes of body allocate %d, at most %d", len(body), used, most)
 		}
 		if !json.Valid(a.body) {

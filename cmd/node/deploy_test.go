@@ -15,7 +15,7 @@ import (
 // callers hammer. Nobody's limit is refilled, no call fails, nothing is admitted
 // too much.
 func TestDeploy(t *testing.T) {
-	f := newFleet(t, 3)
+	f := newFleet(t, 3, patient...)
 	const hot, all = 200, 10_000
 	f.spend(hot, all, 3)
 	stop := f.hammer(4, 0, hot)

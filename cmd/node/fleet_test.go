@@ -35,6 +35,10 @@ const (
 	fleetRules = "version: 1\nbuckets: {\"item::id\": {limit: 20, window: 10h, exempt_from_global: true}}\nroutes: {\"GET /items/:id\": [\"item::id\"]}\n"
 )
 
+// patient are the flags of nodes that take a stall of the machine for what it is:
+// where nothing fails, and no answer may be degraded.
+var patient = []string{"--forward-timeout", "1s"}
+
 func newFleet(t *testing.T, n int, args ...string) *fleet {
 	t.Helper()
 	rules := filepath.Join(t.TempDir(), "rules.yaml")

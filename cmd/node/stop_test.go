@@ -82,8 +82,8 @@ func TestStoppedUnderLoad(t *testing.T) {
 // A node that is stopped while its partitions arrive hands over what it has got
 // by then, and is not missed.
 func TestStoppedWhileItJoins(t *testing.T) {
-	f := newFleet(t, 2)
-	const hot, all = 200, 40_000
+	f := newFleet(t, 2, patient...)
+	const hot, all = 200, 20_000
 	f.fill(hot, all)
 	left := f.census(hot, all)
 	stop := f.hammer(4, 0, hot)
