@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,10 +14,13 @@ import (
 // by those who hold them.
 func TestCrashOfOneOfSixteen(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
-		nodes := []*full{w.full("n1", 1)}
-		for i := 2; i <= 16; i++ {
-			nodes = append(nodes, w.full(fmt.Sprintf("n%d", i), 1, "n1"))
+		nodes := make([]*full, 16)
+		nodes[0] = w.full("n1", 1)
+		var starting sync.WaitGroup
+		for i := range nodes[1:] {
+			starting.Go(func() { nodes[i+1] = w.full(fmt.Sprintf("n%d", i+2), 1, "n1") })
 		}
+		starting.Wait()
 		w.awaitAll(16, nodes...)
 		var clusters []*Cluster
 		for _, n := range nodes {
