@@ -144,6 +144,7 @@ func since(moment time.Time, longer time.Duration) span {
 const (
 	unreplicated = 150 * time.Millisecond // a beat, and what a batch takes to be acknowledged
 	inFlight     = 10 * time.Millisecond  // for an answer to arrive, and be noted
+	givenUp      = 500 * time.Millisecond // for calls under way at a node that is cut off, which may take over what it has copies of
 	converging   = time.Second            // until all know again who decides
 )
 
@@ -186,7 +187,7 @@ func (c *churn) change(what string) (costly []span) {
 		n := pick()
 		c.hide(n)
 		c.net.Isolate(hostOf(n.self.Name))
-		costly = append(costly, since(began, inFlight))
+		costly = append(costly, since(began, givenUp))
 		time.Sleep(time.Duration(c.rand.IntN(4000)) * time.Millisecond)
 		c.net.Reconnect(hostOf(n.self.Name))
 		costly = append(costly, since(time.Now(), converging))
