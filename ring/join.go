@@ -22,8 +22,8 @@ const (
 
 // Join looks for the seeds until it knows another member: one that has answered,
 // or that has found this node. It returns nil then, or when nobody has for the
-// join timeout: then this node is alone, and goes on looking. It fails if the cluster refuses the node, or
-// the context ends.
+// join timeout: then this node is alone, and goes on looking. It fails if the
+// cluster refuses the node, or the context ends.
 func (r *Ring) Join(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

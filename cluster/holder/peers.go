@@ -274,7 +274,7 @@ func (p *Peers) Gone(now int64, n rpc.Node) bool {
 	switch {
 	case n == p.self || n.IsZero():
 		return false
-	case n.Name == p.self.Name: // an earlier run of this node
+	case p.earlier(n):
 		return true
 	}
 	p.mu.Lock()
@@ -289,8 +289,11 @@ func (p *Peers) Ended(n rpc.Node) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.contacts[n]
-	return c != nil && c.ended || n.Name == p.self.Name && n != p.self
+	return c != nil && c.ended || p.earlier(n)
 }
+
+// earlier reports whether that is an earlier run of this node.
+func (p *Peers) earlier(n rpc.Node) bool { return n.Name == p.self.Name && n != p.self }
 
 // Silent reports whether nothing was heard of the peer lately.
 func (p *Peers) Silent(now int64, n rpc.Node) bool {

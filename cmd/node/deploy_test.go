@@ -125,19 +125,7 @@ func TestSnapshots(t *testing.T) {
 		f.start(node, file(node)...)
 	}
 	f.spend(0, 5000, 3)
-	var stopping []*daemon
-	for node := 1; node <= 3; node++ {
-		d := f.hide(node)
-		if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		stopping = append(stopping, d)
-	}
-	for i, d := range stopping {
-		if status := d.wait(); status != exitOK {
-			t.Errorf("node %d exits with %d", i+1, status)
-		}
-	}
+	f.leave(1, 2, 3)
 	f.http.CloseIdleConnections()
 	for node := 1; node <= 3; node++ {
 		f.start(node, file(node)...)

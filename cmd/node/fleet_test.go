@@ -82,15 +82,21 @@ func (f *fleet) hide(node int) *daemon {
 	return d
 }
 
-// leave stops a node as an operator does.
-func (f *fleet) leave(node int) {
+// leave stops nodes as an operator does, all at once.
+func (f *fleet) leave(nodes ...int) {
 	f.t.Helper()
-	d := f.hide(node)
-	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		f.t.Fatal(err)
+	stopping := map[int]*daemon{}
+	for _, node := range nodes {
+		d := f.hide(node)
+		if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			f.t.Fatal(err)
+		}
+		stopping[node] = d
 	}
-	if status := d.wait(); status != exitOK {
-		f.t.Errorf("node %d exits with %d", node, status)
+	for node, d := range stopping {
+		if status := d.wait(); status != exitOK {
+			f.t.Errorf("node %d exits with %d", node, status)
+		}
 	}
 }
 

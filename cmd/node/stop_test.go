@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -46,19 +48,7 @@ func TestStoppedUnderLoad(t *testing.T) {
 				})
 			}
 			eventually(t, "callers are at work", func() bool { mu.Lock(); defer mu.Unlock(); atSignal = sum; return sum > 2000 })
-			var stopping []*daemon
-			for node := 1; node <= nodes; node++ {
-				d := f.hide(node)
-				if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-					t.Fatal(err)
-				}
-				stopping = append(stopping, d)
-			}
-			for i, d := range stopping {
-				if status := d.wait(); status != exitOK {
-					t.Errorf("node %d exits with %d", i+1, status)
-				}
-			}
+			f.leave(slices.Collect(maps.Keys(f.daemons))...)
 			callers.Wait()
 			f.http.CloseIdleConnections()
 			for node := 1; node <= nodes; node++ {
