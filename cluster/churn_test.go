@@ -41,6 +41,7 @@ type churn struct {
 	gone     []*full // since the last round
 	round    uint64
 	log      map[leaky.Check][]time.Time // when a unit was admitted
+	differed time.Time                   // when views were last seen to differ
 	calls    int
 	failed   []string
 	degraded int
@@ -120,6 +121,11 @@ func (c *churn) play(what string) int {
 	time.Sleep(200 * time.Millisecond)
 	costly := c.change(what)
 	c.rest()
+	if what == "hang" || what == "split" {
+		// Who was cut off may be taken for dead, and take others for dead, a while
+		// after it is back.
+		costly = append(costly, span{costly[len(costly)-1].from, c.differed.Add(merging)})
+	}
 	time.Sleep(200 * time.Millisecond)
 	stop()
 	for _, n := range c.gone {
@@ -146,6 +152,7 @@ const (
 	inFlight     = 10 * time.Millisecond  // for an answer to arrive, and be noted
 	givenUp      = 500 * time.Millisecond // for calls under way at a node that is cut off, which may take over what it has copies of
 	converging   = time.Second            // until all know again who decides
+	merging      = 300 * time.Millisecond // once all see each other again, for the words of whoever gives way to arrive
 )
 
 // change makes the change, and returns when it may cost something.
@@ -319,8 +326,10 @@ func (c *churn) rest() {
 	why := ""
 	for range 600 {
 		time.Sleep(50 * time.Millisecond)
-		if why = c.apart(); why == "" {
-			if why = building(clusters); why == "" {
+		if why = c.apart(); why != "" {
+			c.differed = time.Now()
+		} else if why = building(clusters); why == "" {
+			if why = misplaced(clusters); why == "" {
 				return
 			}
 		}
@@ -358,6 +367,20 @@ func building(nodes []*Cluster) string {
 		}
 		if holders != 1 || copies != min(1, len(nodes)-1) {
 			return fmt.Sprintf("partition %d has %d holders and %d copies", p, holders, copies)
+		}
+	}
+	return ""
+}
+
+// misplaced says which partition is not where the views, which agree, want it.
+func misplaced(nodes []*Cluster) string {
+	for p := range uint32(ring.Partitions) {
+		owner, _ := nodes[0].View().Owner(p)
+		name := nodes[0].View().Members()[owner].Name
+		for _, n := range nodes {
+			if holds := n.partitions[p].status(n.now()).Holds; holds != (n.self.Name == name) {
+				return fmt.Sprintf("partition %d of %s: held by %s: %v", p, name, n.self.Name, holds)
+			}
 		}
 	}
 	return ""

@@ -288,3 +288,26 @@ func TestEndlessEpoch(t *testing.T) {
 	h.run(time.Second)
 	h.is("moved", "C", 2, "A")
 }
+
+// Whoever has given way while the holder had no way to hear it, sends its words
+// soon after there is one: a new View ends the waiting for longer and longer.
+func TestWayIsBack(t *testing.T) {
+	h := begun(t)
+	h.take("A", 1, 5)
+	h.run(100 * time.Millisecond)
+	h.take("A", 2, 3)
+	h.lose = func(m handMessage) bool { return m.Kind == merge }
+	h.nodes["B"].peers.Lost(h.now, id("A"))
+	expect(t, "asked of B", h.call("B", Call{Hop: 1, Failed: id("A")}).Action, Decide)
+	for range 300 {
+		if h.sent[merge] < 5 { // the next one would be sent 800 ms later
+			h.run(10 * time.Millisecond)
+		}
+	}
+	expect(t, "merges lost", h.sent[merge], 5)
+	expect(t, "B knows of the second key", h.spent("B", 2), 0)
+	h.lose = nil
+	h.views("A", "B", "C")
+	h.run(150 * time.Millisecond)
+	expect(t, "B knows of the second key now", h.spent("B", 2), 3)
+}

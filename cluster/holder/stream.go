@@ -58,6 +58,10 @@ func (s *stream) lost() stream { return stream{since: s.since, admitted: s.admit
 // overdue reports whether the batch under way is to be sent anew.
 func (s *stream) overdue(now int64) bool { return s.sent != 0 && now-s.at >= int64(s.wait) }
 
+// hurry ends the waiting for longer and longer: a batch that nobody has answered
+// may have had no way to get there, and now there may be one.
+func (s *stream) hurry() { s.wait = min(s.wait, batchLeast) }
+
 // collect takes the next batch, of up to so many words of the table.
 func (s *stream) collect(from *shard.Table, number uint64, now int64, most int) []rpc.Word {
 	if s.overdue(now) {

@@ -31,6 +31,12 @@ func (p *Partition) tend(now int64, out *Out) {
 	if p.survey.number != 0 && now-p.survey.at >= int64(p.peers.Inner()) {
 		p.conclude(now, out)
 	}
+	if view := p.peers.Placement(); view != p.tended {
+		p.tended = view
+		for _, s := range []*stream{&p.desig, &p.target, &p.merging, &p.telling} {
+			s.hurry()
+		}
+	}
 	switch {
 	case p.alone == nil:
 	case p.role == open:
