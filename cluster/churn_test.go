@@ -41,7 +41,9 @@ type churn struct {
 	gone     []*full // since the last round
 	round    uint64
 	log      map[leaky.Check][]time.Time // when a unit was admitted
-	differed time.Time                   // when views were last seen to differ
+	cut      cut
+	differed time.Time     // when views were last seen to differ
+	slowest  time.Duration // for views to agree once a cut had healed
 	calls    int
 	failed   []string
 	degraded int
@@ -58,6 +60,7 @@ func TestChurn(t *testing.T) {
 	t.Logf("%d changes from seed %d", *churnRounds, seed)
 	counts := map[string]int{}
 	var calls, degraded, extra int
+	var slowest time.Duration
 	var before, after runtime.MemStats
 	var goroutines [2]int
 	virtually(t, func(t *testing.T, w *world) {
@@ -86,9 +89,10 @@ func TestChurn(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		goroutines[1] = runtime.NumGoroutine() / len(c.nodes)
-		calls, degraded = c.calls, c.degraded
+		calls, degraded, slowest = c.calls, c.degraded, c.slowest
 	})
 	t.Logf("%v: %d calls, %d degraded, %d admitted beyond a limit", counts, calls, degraded, extra)
+	t.Logf("views agree %s after a cut has healed, at the latest", slowest)
 	t.Logf("heap %d kB, then %d kB; goroutines for each node %d, then %d", before.HeapAlloc>>10, after.HeapAlloc>>10, goroutines[0], goroutines[1])
 	if after.HeapAlloc > 2*before.HeapAlloc+(16<<20) {
 		t.Errorf("the heap grows from %d to %d bytes", before.HeapAlloc, after.HeapAlloc)
@@ -121,11 +125,6 @@ func (c *churn) play(what string) int {
 	time.Sleep(200 * time.Millisecond)
 	costly := c.change(what)
 	c.rest()
-	if what == "hang" || what == "split" {
-		// Who was cut off may be taken for dead, and take others for dead, a while
-		// after it is back.
-		costly = append(costly, span{costly[len(costly)-1].from, c.differed.Add(merging)})
-	}
 	time.Sleep(200 * time.Millisecond)
 	stop()
 	for _, n := range c.gone {
@@ -135,7 +134,33 @@ func (c *churn) play(what string) int {
 	}
 	c.gone = nil
 	c.rest() // gossip may have taken a node for dead since, that has hung
+	if c.cut != (cut{}) {
+		costly = append(costly, c.healing())
+		c.cut = cut{}
+	}
 	return c.check(what, costly)
+}
+
+// cut is a time in which not all nodes could reach each other.
+type cut struct {
+	costs  time.Time // since when what is admitted may be lost
+	healed time.Time
+}
+
+// healing returns the span that the last cut may cost: until all see each other
+// again, and whoever gives way has sent its words. Who was cut off may be taken
+// for dead, and take others for dead, a while after the cut has healed.
+func (c *churn) healing() span {
+	agreed := c.cut.healed
+	if c.differed.After(agreed) {
+		agreed = c.differed
+	}
+	took := agreed.Sub(c.cut.healed)
+	c.slowest = max(c.slowest, took)
+	if took > agreeing {
+		c.t.Errorf("%s after a cut has healed views still differ", took)
+	}
+	return span{c.cut.costs.Add(-unreplicated), agreed.Add(merging)}
 }
 
 // span is a time in which what is admitted may be lost.
@@ -151,8 +176,8 @@ const (
 	unreplicated = 150 * time.Millisecond // a beat, and what a batch takes to be acknowledged
 	inFlight     = 10 * time.Millisecond  // for an answer to arrive, and be noted
 	givenUp      = 500 * time.Millisecond // for calls under way at a node that is cut off, which may take over what it has copies of
-	converging   = time.Second            // until all know again who decides
-	merging      = 300 * time.Millisecond // once all see each other again, for the words of whoever gives way to arrive
+	agreeing     = 5 * time.Second        // until all see each other again
+	merging      = 300 * time.Millisecond // from then on, for the words of whoever gives way to arrive
 )
 
 // change makes the change, and returns when it may cost something.
@@ -197,7 +222,7 @@ func (c *churn) change(what string) (costly []span) {
 		costly = append(costly, since(began, givenUp))
 		time.Sleep(time.Duration(c.rand.IntN(4000)) * time.Millisecond)
 		c.net.Reconnect(hostOf(n.self.Name))
-		costly = append(costly, since(time.Now(), converging))
+		c.cut = cut{costs: time.Now(), healed: time.Now()}
 		c.show(n)
 	case "split":
 		n := pick()
@@ -212,8 +237,7 @@ func (c *churn) change(what string) (costly []span) {
 				c.net.Heal(hostOf(n.self.Name), hostOf(other.self.Name))
 			}
 		}
-		time.Sleep(2 * time.Second)
-		costly = append(costly, since(began, converging))
+		c.cut = cut{costs: began, healed: time.Now()}
 	}
 	return costly
 }

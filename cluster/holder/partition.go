@@ -81,7 +81,7 @@ type Partition struct {
 	alone   *shard.Table // what was decided here while nobody who holds it could be asked; nil if nothing was
 	telling stream       // of that, to the holder
 
-	tended *Placement // the View at the last tick
+	tended *Placement // the View that streams were last hurried for
 
 	waiting []*Call
 	stirred bool // there is reason to route them anew
