@@ -12,25 +12,14 @@ import (
 
 // Options says how sequences are decided.
 type Options struct {
-	Peek          bool // look at every check and take nothing
-	Lower         bool // give every check's cost back; not together with Peek
-	LocalFallback bool // decide on this node's own tables what nobody who knows could be asked
-}
-
-func (o Options) mode() mode {
-	switch {
-	case o.Peek:
-		return looking
-	case o.Lower:
-		return lowering
-	}
-	return taking
+	Mode          leaky.Mode // of every stage; a stage is what [leaky.TakingAll] takes or leaves as a whole
+	LocalFallback bool       // decide on this node's own tables what nobody who knows could be asked
 }
 
 // Outcome is what became of one sequence.
 type Outcome struct {
 	// Results answers the checks in order: up to the first refusal, or all of
-	// them for a peek. It is shorter if nobody who knows the next check's
+	// them if nothing is taken. It is shorter if nobody who knows the next check's
 	// bucket could be asked; Degraded is true then.
 	Results []leaky.Result
 	// Degraded says that a failure may show in the results: a backup has just
@@ -82,7 +71,7 @@ func (c *Cluster) Decide(ctx context.Context, sequences []Sequence, opts Options
 		for i, s := range sequences {
 			if stage < len(s) && len(s[stage]) > 0 && b.goesOn(b.outcomes[i]) {
 				p := &part{sequence: i, path: c.peers.Path(s[stage][0].Partition)}
-				p.question = &question{checks: s[stage], mode: opts.mode()}
+				p.question = &question{checks: s[stage], mode: opts.Mode}
 				open = append(open, p)
 			}
 		}
@@ -97,7 +86,7 @@ func (b *batch) goesOn(out Outcome) bool {
 		return false
 	}
 	n := len(out.Results)
-	return n == 0 || b.opts.mode() != taking || out.Results[n-1].Allowed
+	return n == 0 || !b.opts.Mode.Takes() || out.Results[n-1].Allowed
 }
 
 // step is one send of a call: whom to ask, and what goes with the question.

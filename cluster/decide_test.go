@@ -20,7 +20,7 @@ const (
 
 var (
 	take = Options{}
-	peek = Options{Peek: true}
+	peek = Options{Mode: leaky.Looking}
 	fall = Options{LocalFallback: true}
 )
 

@@ -4,9 +4,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"weir/leaky"
 )
 
-var lower = Options{Lower: true}
+var lower = Options{Mode: leaky.Lowering}
 
 // What is given back is given back at the holder, and its copy knows before the
 // answer comes: so a crash right after it does not bring the old word back.

@@ -25,21 +25,12 @@ type lowered struct {
 	done        chan struct{}
 }
 
-// mode says what is done with checks.
-type mode uint8
-
-const (
-	taking mode = iota
-	looking
-	lowering
-)
-
 // question is one sequence of checks about one partition, asked of this node.
 // While it waits it belongs to the partition.
 type question struct {
 	call    holder.Call
 	checks  []leaky.Check
-	mode    mode
+	mode    leaky.Mode
 	results []leaky.Result
 	verdict holder.Verdict
 	done    chan holder.Verdict // of one that waits
@@ -94,7 +85,7 @@ func (c *Cluster) ask(q *question, at int64, out *holder.Out) {
 	case holder.Wait:
 		q.done = make(chan holder.Verdict, 1)
 	}
-	if q.mode == lowering {
+	if q.mode == leaky.Lowering {
 		p.Flush(now, out)
 	}
 	if q.verdict.Action != holder.Decide || len(out.Ready) > 0 {
@@ -114,27 +105,55 @@ func (c *Cluster) await(ctx context.Context, q *question) bool {
 	return false
 }
 
-// decide answers the checks in order: up to the first refusal, or all of them if
-// nothing is taken. It must be called with the lock held.
+// decide answers the question. It must be called with the lock held.
 func (p *partition) decide(q *question, at int64) {
+	q.answer(func(leaky.Check) words { return p }, at)
+	if q.mode != leaky.Lowering {
+		return
+	}
 	for _, check := range q.checks {
-		switch q.mode {
-		case looking:
-			q.results = append(q.results, p.Look(check, at))
-			continue
-		case lowering:
-			p.Lower(check, at)
-			q.results = append(q.results, p.Look(lookOf(check), at))
-			if !p.Settled(check.Fingerprint) {
-				done := make(chan struct{})
-				p.lowered = append(p.lowered, lowered{check.Fingerprint, done})
-				q.settled = append(q.settled, done)
-			}
-			continue
+		if !p.Settled(check.Fingerprint) {
+			done := make(chan struct{})
+			p.lowered = append(p.lowered, lowered{check.Fingerprint, done})
+			q.settled = append(q.settled, done)
 		}
-		res := p.Take(check, at)
+	}
+}
+
+// words is where a check is decided: a partition that is held, or a table of
+// what was decided alone.
+type words interface {
+	Take(check leaky.Check, at int64) leaky.Result
+	Look(check leaky.Check, at int64) leaky.Result
+	Lower(check leaky.Check, at int64)
+}
+
+// answer decides the checks in order, each in its words, as the mode says.
+func (q *question) answer(of func(leaky.Check) words, at int64) {
+	if q.mode == leaky.TakingAll {
+		for _, check := range q.checks {
+			res := of(check).Look(check, at)
+			q.results = append(q.results, res)
+			if !res.Allowed {
+				return
+			}
+		}
+		q.results = q.results[:len(q.results)-len(q.checks)]
+	}
+	for _, check := range q.checks {
+		in := of(check)
+		var res leaky.Result
+		switch {
+		case q.mode == leaky.Lowering:
+			in.Lower(check, at)
+			res = in.Look(lookOf(check), at)
+		case q.mode == leaky.Looking || check.LookOnly:
+			res = in.Look(check, at)
+		default:
+			res = in.Take(check, at)
+		}
 		q.results = append(q.results, res)
-		if !res.Allowed {
+		if !res.Allowed && q.mode.Takes() {
 			return
 		}
 	}
@@ -169,23 +188,12 @@ func (c *Cluster) decideAlone(q *question) {
 		p.decide(q, at)
 		return
 	}
-	for _, check := range q.checks {
-		table := p.Alone(check.Fingerprint, at)
-		var res leaky.Result
-		switch q.mode {
-		case looking:
-			res = table.Look(check, at)
-		case lowering:
-			table.Lower(check, at)
-			res = table.Look(lookOf(check), at)
-		default:
-			res = table.Take(check, at)
+	q.answer(func(check leaky.Check) words {
+		if check.Group != 0 {
+			p.Alone(check.Group, at)
 		}
-		q.results = append(q.results, res)
-		if q.mode == taking && !res.Allowed {
-			break
-		}
-	}
+		return p.Alone(check.Fingerprint, at)
+	}, at)
 }
 
 // nodeNamed returns the run of a member that the View shows.

@@ -38,7 +38,7 @@ func (h handler) Decide(_ context.Context, _ rpc.Identity, req *rpc.DecideReques
 	questions := make([]*question, len(req.Sequences))
 	for i, checks := range req.Sequences {
 		o := reply.Add()
-		q := &question{call: holder.Call{Hop: req.Hop, Failed: req.Failed}, checks: checks, mode: modeOf(req), results: o.Results}
+		q := &question{call: holder.Call{Hop: req.Hop, Failed: req.Failed}, checks: checks, mode: req.Mode, results: o.Results}
 		questions[i] = q
 		h.ask(q, at, &out)
 		waits = waits || !q.settledAt(req.Hop)
@@ -53,16 +53,6 @@ func (h handler) Decide(_ context.Context, _ rpc.Identity, req *rpc.DecideReques
 		fill(reply, questions)
 		return nil
 	}, nil
-}
-
-func modeOf(req *rpc.DecideRequest) mode {
-	switch {
-	case req.Peek:
-		return looking
-	case req.Lower:
-		return lowering
-	}
-	return taking
 }
 
 // settledAt reports whether the question needs nothing more from this node.
@@ -166,8 +156,7 @@ func (c *Cluster) call(ctx context.Context, to step, questions []*question, with
 	if p == nil {
 		return nil, &rpc.Error{Code: rpc.CodeUnavailable, Peer: to.node.Name, Err: errNoMember}
 	}
-	req := &rpc.DecideRequest{Hop: to.hop, Failed: to.failed, Sequences: requestOf(questions)}
-	req.Peek, req.Lower = questions[0].mode == looking, questions[0].mode == lowering
+	req := &rpc.DecideRequest{Hop: to.hop, Mode: questions[0].mode, Failed: to.failed, Sequences: requestOf(questions)}
 	ctx, cancel := context.WithTimeout(ctx, c.peers.Patience(within))
 	defer cancel()
 	reply, err := p.calls.Decide(ctx, req)

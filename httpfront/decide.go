@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"weir/cluster"
+	"weir/leaky"
 	"weir/policy"
 )
 
@@ -93,10 +94,11 @@ func (f *Front) decideRun(r *request, run []asked) {
 	for i := range run {
 		sequences[i] = run[i].plan.Stages()
 	}
-	outcomes := f.cluster.Decide(r.context, sequences, cluster.Options{
-		Peek:          peek,
-		LocalFallback: f.policy.OnUnreachable == policy.UnreachableLocal,
-	})
+	mode := leaky.Taking
+	if peek {
+		mode = leaky.Looking
+	}
+	outcomes := f.cluster.Decide(r.context, sequences, f.options(mode))
 	for i, out := range outcomes {
 		a := &run[i]
 		if a.problem != nil {
@@ -107,6 +109,11 @@ func (f *Front) decideRun(r *request, run []asked) {
 		}
 		a.decision = f.decided(&a.request, &a.plan, out)
 	}
+}
+
+// options says how the cluster is to decide.
+func (f *Front) options(mode leaky.Mode) cluster.Options {
+	return cluster.Options{Mode: mode, LocalFallback: f.policy.OnUnreachable == policy.UnreachableLocal}
 }
 
 // splitArray returns the elements of a JSON array without judging them, so that

@@ -1,5 +1,5 @@
 // Package leaky is the arithmetic of one bucket word: take, look, lower and
-// merge, for the kinds bucket, quota and lockout.
+// merge, for the kinds bucket, quota, lockout and cooldown.
 //
 // It has no clock and does no I/O: now, the deciding node's clock in Unix
 // nanoseconds, is a parameter of every call, and equal arguments give equal
@@ -29,10 +29,11 @@
 // wrote from refusing for longer than a full bucket would. A refusal writes
 // nothing.
 //
-// [Quota] and [Lockout] keep a count beside their instant. The count lives in
-// the last three digits, and the instant is in whole microseconds: these kinds
-// read every clock and every window rounded up to one, and are exact by that.
-// By a finer clock a window may so end less than a microsecond early.
+// [Quota] and [Lockout] keep a count beside their instant, and [Cooldown] a mark
+// by which a whole group is cleared at once ([Since]). Both live in the last three
+// digits, and the instant is in whole microseconds: these kinds read every clock
+// and every window rounded up to one, and are exact by that. By a finer clock a
+// window may so end less than a microsecond early.
 //
 // # Why words merge by maximum
 //
@@ -40,6 +41,7 @@
 // lockout's because the count is less significant than the instant and the
 // instant never falls. Two copies of one bucket therefore merge to the later
 // one by [Merge], however often and in whichever order copies arrive.
-// [Rule.Lower] is the only operation that breaks this; its callers must order
-// it against copies themselves.
+// [Rule.Lower] breaks this, and so does a wait that begins after its group was
+// cleared, if it is shorter than the one that was cleared; who does that must
+// order it against copies themselves.
 package leaky

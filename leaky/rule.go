@@ -19,6 +19,17 @@ const (
 	// window has passed since the most recent failure. Failures are forgotten
 	// window after the most recent one.
 	Lockout
+	// Cooldown admits one unit, then nothing until window has passed since. Its
+	// limit is 1.
+	Cooldown
+	// CooldownStart begins such a wait: each unit is admitted, and what a
+	// Cooldown of the same word then waits for ends no earlier than window from
+	// now. It never shortens a longer wait. Its limit is 1.
+	CooldownStart
+	// Group is no bucket: lowering its word clears all cooldowns of a group at
+	// once, see [Since]. It is always empty. Its limit is 1, and its window is to
+	// outlast every wait in the group.
+	Group
 )
 
 // String returns the kind's name as policies spell it.
@@ -30,6 +41,12 @@ func (k Kind) String() string {
 		return "quota"
 	case Lockout:
 		return "lockout"
+	case Cooldown:
+		return "cooldown"
+	case CooldownStart:
+		return "cooldown_start"
+	case Group:
+		return "group"
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
@@ -68,6 +85,8 @@ func NewRule(kind Kind, limit int64, window time.Duration) (Rule, error) {
 	case Bucket:
 	case Quota, Lockout:
 		most = MaxCount
+	case Cooldown, CooldownStart, Group:
+		most = 1
 	default:
 		return Rule{}, fmt.Errorf("leaky: %w: %d", ErrKind, kind)
 	}
@@ -92,22 +111,3 @@ func (r Rule) Limit() int64 { return r.limit }
 
 // Window returns the time over which the limit is counted.
 func (r Rule) Window() time.Duration { return time.Duration(r.window) }
-
-// Check is one question to one bucket: may Cost more units go ahead? Keys
-// travel as hashes only.
-type Check struct {
-	Partition   uint32 // where the bucket lives; chosen by the placement part of its key
-	Fingerprint uint64 // hash of its whole key, never 0
-	Rule        Rule
-	Cost        int64 // units, 0 or more; 0 only reads
-}
-
-// Result is the answer to one question. Delays are exact; callers round them
-// up for display.
-type Result struct {
-	Allowed    bool
-	Never      bool          // the cost exceeds the limit: no waiting helps
-	Remaining  int64         // whole units the bucket would still admit
-	RetryAfter time.Duration // until the asked cost is admitted; 0 if allowed or never
-	ResetAfter time.Duration // until the bucket is empty
-}

@@ -23,6 +23,10 @@ func (r Rule) Take(w Word, now, cost int64) (Word, Result) {
 		return r.takeQuota(w, now, cost)
 	case Lockout:
 		return r.takeLockout(w, now, cost)
+	case Cooldown, CooldownStart:
+		return r.takeCooldown(w, now, cost)
+	case Group:
+		return w, lookGroup(cost)
 	}
 	return r.takeBucket(w, now, cost)
 }
@@ -32,18 +36,26 @@ func (r Rule) Look(w Word, now, cost int64) Result {
 	switch r.kind {
 	case Quota, Lockout:
 		return r.lookCount(w, now, cost)
+	case Cooldown, CooldownStart:
+		return r.lookCooldown(w, now, cost)
+	case Group:
+		return lookGroup(cost)
 	}
 	return r.lookBucket(w, now, cost)
 }
 
 // Lower gives units back and returns the word to store, never fuller than it
-// was and never below empty. Limit units or more clear the bucket; a negative
-// number gives nothing back.
+// was and never below empty. Limit units or more clear the bucket, or the group;
+// a negative number gives nothing back.
 func (r Rule) Lower(w Word, now, units int64) Word {
 	units = min(max(units, 0), r.limit)
 	switch r.kind {
 	case Quota, Lockout:
 		return r.lowerCount(w, now, units)
+	case Cooldown, CooldownStart:
+		return r.lowerCooldown(w, now, units)
+	case Group:
+		return r.clear(w, now, units)
 	}
 	return r.lowerBucket(w, now, units)
 }

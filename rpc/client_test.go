@@ -25,7 +25,7 @@ func TestDecide(t *testing.T) {
 			if peer != nodeA {
 				t.Errorf("peer is %+v", peer)
 			}
-			want := fmt.Sprint(rpc.DecideRequest{Hop: 2, Lower: true, Failed: rpc.Node{Name: "c", Boot: 33}, Sequences: [][]leaky.Check{
+			want := fmt.Sprint(rpc.DecideRequest{Hop: 2, Mode: leaky.Lowering, Failed: rpc.Node{Name: "c", Boot: 33}, Sequences: [][]leaky.Check{
 				{{Partition: 3, Fingerprint: 4, Rule: bucket, Cost: 5}, {Partition: 6, Fingerprint: 7, Rule: lockout}},
 				{{Partition: 8, Fingerprint: 9, Rule: bucket, Cost: 1}},
 			}})
@@ -40,7 +40,7 @@ func TestDecide(t *testing.T) {
 			return nil
 		}))
 		client := NewClient(t, n, rpc.Config{})
-		reply, err := client.Decide(after(t, time.Second), &rpc.DecideRequest{Hop: 2, Lower: true, Failed: rpc.Node{Name: "c", Boot: 33}, Sequences: [][]leaky.Check{
+		reply, err := client.Decide(after(t, time.Second), &rpc.DecideRequest{Hop: 2, Mode: leaky.Lowering, Failed: rpc.Node{Name: "c", Boot: 33}, Sequences: [][]leaky.Check{
 			{{Partition: 3, Fingerprint: 4, Rule: bucket, Cost: 5}, {Partition: 6, Fingerprint: 7, Rule: lockout}},
 			{{Partition: 8, Fingerprint: 9, Rule: bucket, Cost: 1}},
 		}})
@@ -238,31 +238,31 @@ func TestBadAnswer(t *testing.T) {
 // Ensure that a reply that does not fit its request is an error.
 func TestReplyMustAnswer(t *testing.T) {
 	refused, allowed := leaky.Result{}, leaky.Result{Allowed: true}
-	two := func(t *testing.T, mode string) *rpc.DecideRequest {
+	two := func(t *testing.T, mode leaky.Mode) *rpc.DecideRequest {
 		req := request(t, 1)
 		req.Sequences[0] = append(req.Sequences[0], req.Sequences[0][0])
-		req.Peek, req.Lower = mode == "peek", mode == "lower"
+		req.Mode = mode
 		return req
 	}
 	tests := []struct {
 		name     string
-		mode     string
+		mode     leaky.Mode
 		outcomes []rpc.Outcome
 		good     bool
 	}{
-		{"all", "", []rpc.Outcome{{Results: []leaky.Result{allowed, refused}}}, true},
-		{"until refusal", "", []rpc.Outcome{{Results: []leaky.Result{refused}}}, true},
-		{"not owner", "", []rpc.Outcome{{NotOwner: true}}, true},
-		{"peek needs all", "peek", []rpc.Outcome{{Results: []leaky.Result{refused}}}, false},
-		{"lower needs all", "lower", []rpc.Outcome{{Results: []leaky.Result{refused}}}, false},
-		{"all lowered", "lower", []rpc.Outcome{{Results: []leaky.Result{refused, allowed}}}, true},
-		{"cut short", "", []rpc.Outcome{{Results: []leaky.Result{allowed}}}, false},
-		{"nothing decided", "", []rpc.Outcome{{}}, false},
-		{"degraded", "", []rpc.Outcome{{Degraded: true, Results: []leaky.Result{allowed, allowed}}}, true},
-		{"not owner decides", "", []rpc.Outcome{{NotOwner: true, Results: []leaky.Result{refused}}}, false},
-		{"no outcome", "", nil, false},
-		{"two outcomes", "", make([]rpc.Outcome, 2), false},
-		{"three results", "", []rpc.Outcome{{Results: []leaky.Result{allowed, allowed, allowed}}}, false},
+		{"all", leaky.Taking, []rpc.Outcome{{Results: []leaky.Result{allowed, refused}}}, true},
+		{"until refusal", leaky.Taking, []rpc.Outcome{{Results: []leaky.Result{refused}}}, true},
+		{"not owner", leaky.Taking, []rpc.Outcome{{NotOwner: true}}, true},
+		{"peek needs all", leaky.Looking, []rpc.Outcome{{Results: []leaky.Result{refused}}}, false},
+		{"lower needs all", leaky.Lowering, []rpc.Outcome{{Results: []leaky.Result{refused}}}, false},
+		{"all lowered", leaky.Lowering, []rpc.Outcome{{Results: []leaky.Result{refused, allowed}}}, true},
+		{"cut short", leaky.Taking, []rpc.Outcome{{Results: []leaky.Result{allowed}}}, false},
+		{"nothing decided", leaky.Taking, []rpc.Outcome{{}}, false},
+		{"degraded", leaky.Taking, []rpc.Outcome{{Degraded: true, Results: []leaky.Result{allowed, allowed}}}, true},
+		{"not owner decides", leaky.Taking, []rpc.Outcome{{NotOwner: true, Results: []leaky.Result{refused}}}, false},
+		{"no outcome", leaky.Taking, nil, false},
+		{"two outcomes", leaky.Taking, make([]rpc.Outcome, 2), false},
+		{"three results", leaky.Taking, []rpc.Outcome{{Results: []leaky.Result{allowed, allowed, allowed}}}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

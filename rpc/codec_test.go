@@ -26,7 +26,7 @@ func wire(tb testing.TB, groups ...string) []byte {
 
 // Ensure that the bytes on the wire stay what nodes already running speak.
 func TestWireBytes(t *testing.T) {
-	request := &rpc.DecideRequest{Hop: 1, Lower: true, Failed: rpc.Node{Name: "c", Boot: 9}, Sequences: [][]leaky.Check{{
+	request := &rpc.DecideRequest{Hop: 1, Mode: leaky.Lowering, Failed: rpc.Node{Name: "c", Boot: 9}, Sequences: [][]leaky.Check{{
 		{Partition: 5, Fingerprint: 0x0102030405060708, Rule: mustRule(t, leaky.Bucket, 60, 10*time.Second), Cost: 1},
 		{Partition: 1020, Fingerprint: math.MaxUint64, Rule: mustRule(t, leaky.Quota, 100, time.Hour)},
 	}}}
@@ -46,7 +46,14 @@ func TestWireBytes(t *testing.T) {
 			"0000003a", "97 03 07 01 02 a163 09", "91 92",
 			"96 05 cf0102030405060708 00 3c cf00000002540be400 01",
 			"96 cd03fc cfffffffffffffffff 01 64 cf00000346 30b8a000 00")},
-		{"peek", rpc.EncodeRequest(300, &rpc.DecideRequest{Peek: true}), wire(t,
+		{"all or nothing", rpc.EncodeRequest(7, &rpc.DecideRequest{Mode: leaky.TakingAll, Sequences: [][]leaky.Check{{
+			{Partition: 5, Fingerprint: 6, Rule: mustRule(t, leaky.Cooldown, 1, time.Second), Cost: 1, Group: 0x0102030405060708},
+			{Partition: 5, Fingerprint: 7, Rule: mustRule(t, leaky.Lockout, 5, time.Second), Cost: 1, LookOnly: true},
+		}}}), wire(t,
+			"0000002b", "97 03 07 00 03 a0 00", "91 92",
+			"98 05 06 03 01 ce3b9aca00 01 cf0102030405060708 00",
+			"98 05 07 02 05 ce3b9aca00 01 00 01")},
+		{"peek", rpc.EncodeRequest(300, &rpc.DecideRequest{Mode: leaky.Looking}), wire(t,
 			"0000000a", "97 03 cd012c 00 01 a0 00", "90")},
 		{"reply", rpc.EncodeReply(7, 1_700_000_000_000_000_000, reply), wire(t,
 			"00000032", "94 04 07 cf17979cfe362a0000", "92",
@@ -78,19 +85,27 @@ func TestWireBytes(t *testing.T) {
 
 func genChecks(t *rapid.T) []leaky.Check {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) leaky.Check {
-		kind := rapid.SampledFrom([]leaky.Kind{leaky.Bucket, leaky.Quota, leaky.Lockout}).Draw(t, "kind")
-		limit := rapid.Int64Range(1, leaky.MaxCount).Draw(t, "limit")
+		kind := rapid.SampledFrom([]leaky.Kind{leaky.Bucket, leaky.Quota, leaky.Lockout, leaky.Cooldown, leaky.CooldownStart, leaky.Group}).Draw(t, "kind")
+		limit := int64(1)
+		if kind < leaky.Cooldown {
+			limit = rapid.Int64Range(1, leaky.MaxCount).Draw(t, "limit")
+		}
 		window := rapid.Int64Range(int64(leaky.MinWindow), int64(leaky.MaxWindow)).Draw(t, "window")
 		rule, err := leaky.NewRule(kind, limit, time.Duration(window))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return leaky.Check{
+		check := leaky.Check{
 			Partition:   rapid.Uint32().Draw(t, "partition"),
 			Fingerprint: rapid.Uint64Min(1).Draw(t, "fingerprint"),
 			Rule:        rule,
 			Cost:        rapid.Int64Min(0).Draw(t, "cost"),
+			LookOnly:    rapid.Bool().Draw(t, "look only"),
 		}
+		if kind == leaky.Cooldown {
+			check.Group = rapid.Uint64().Draw(t, "group")
+		}
+		return check
 	}), 1, 8).Draw(t, "checks")
 }
 
@@ -116,7 +131,7 @@ func TestRequestRoundTrip(t *testing.T) {
 			Failed:    genNode(t),
 			Sequences: make([][]leaky.Check, rapid.IntRange(1, 20).Draw(t, "sequences")),
 		}
-		req.Peek, req.Lower = genEither(t)
+		req.Mode = leaky.Mode(rapid.IntRange(0, int(leaky.TakingAll)).Draw(t, "mode"))
 		for i := range req.Sequences {
 			req.Sequences[i] = genChecks(t)
 		}
@@ -166,13 +181,13 @@ func TestReplyRoundTrip(t *testing.T) {
 // Ensure that the largest request and reply within the bounds fit a frame, as
 // neither end checks that again.
 func TestLargestFits(t *testing.T) {
-	rule := mustRule(t, leaky.Bucket, leaky.MaxLimit, leaky.MaxWindow)
+	rule := mustRule(t, leaky.Cooldown, 1, leaky.MaxWindow)
 	req := &rpc.DecideRequest{Sequences: make([][]leaky.Check, rpc.MaxSequences)}
 	reply := &rpc.DecideReply{Outcomes: make([]rpc.Outcome, rpc.MaxSequences)}
 	for i := range rpc.MaxSequences {
 		for range rpc.MaxChecks / rpc.MaxSequences {
 			req.Sequences[i] = append(req.Sequences[i],
-				leaky.Check{Partition: math.MaxUint32, Fingerprint: math.MaxUint64, Rule: rule, Cost: math.MaxInt64})
+				leaky.Check{Partition: math.MaxUint32, Fingerprint: math.MaxUint64, Rule: rule, Cost: math.MaxInt64, Group: math.MaxUint64, LookOnly: true})
 			reply.Outcomes[i].Results = append(reply.Outcomes[i].Results,
 				leaky.Result{Never: true, Remaining: math.MaxInt64, RetryAfter: math.MaxInt64, ResetAfter: math.MaxInt64})
 		}
@@ -250,12 +265,14 @@ func TestBadValues(t *testing.T) {
 		{"request", "limit too high", "97 03 07 00 00 a0 00 91 91 96 05 01 00 ce3b9aca01 ce3b9aca00 01", "limit"},
 		{"request", "interval under 1µs", "97 03 07 00 00 a0 00 91 91 96 05 01 00 ce3b9aca00 ce3b9aca00 01", "window/limit"},
 		{"request", "window 0", "97 03 07 00 00 a0 00 91 91 96 05 01 00 3c 00 01 c2c2c2c2", "window"},
-		{"request", "kind 3", "97 03 07 00 00 a0 00 91 91 96 05 01 03 3c ce3b9aca00 01", "kind"},
+		{"request", "kind 6", "97 03 07 00 00 a0 00 91 91 96 05 01 06 3c ce3b9aca00 01", "kind"},
 		{"request", "partition of 2^32", "97 03 07 00 00 a0 00 91 91 96 cf0000000100000000 01 00 3c ce3b9aca00 01", "partition"},
 		{"request", "hop 256", "97 03 07 cd0100 00 a0 00 91 91" + good, "hop"},
-		{"request", "peek is a boolean", "97 03 07 00 c3 a0 00 91 91" + good, "flags"},
-		{"request", "peek and lower", "97 03 07 00 03 a0 00 91 91" + good, "flags"},
-		{"request", "unknown flag", "97 03 07 00 04 a0 00 91 91" + good, "flags"},
+		{"request", "mode is a boolean", "97 03 07 00 c3 a0 00 91 91" + good, "mode"},
+		{"request", "unknown mode", "97 03 07 00 04 a0 00 91 91" + good, "mode"},
+		{"request", "check of 7", "97 03 07 00 00 a0 00 91 91 97 05 01 00 3c ce3b9aca00 01 00", "check"},
+		{"request", "group of a bucket", "97 03 07 00 00 a0 00 91 91 98 05 01 00 3c ce3b9aca00 01 01 00", "group"},
+		{"request", "unknown flag of a check", "97 03 07 00 00 a0 00 91 91 98 05 01 00 3c ce3b9aca00 01 00 03", "flags"},
 		{"request", "failed name of 257 bytes", "97 03 07 00 00 da0101" + strings.Repeat("61", 257) + "00 91 91" + good, "failed"},
 		{"request", "failed run of nobody", "97 03 07 00 00 a0 01 91 91" + good, "failed"},
 		{"request", "failed is nil", "97 03 07 00 00 c0 01 91 91" + good, "failed"},

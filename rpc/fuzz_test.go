@@ -59,7 +59,7 @@ func FuzzDecodeRequest(f *testing.F) {
 	req := request(f, 5)
 	req.Sequences = append(req.Sequences, append(req.Sequences[0], req.Sequences[0]...))
 	addSeeds(f, rpc.EncodeRequest(7, req)[4:])
-	req.Lower, req.Failed = true, nodeB.Node()
+	req.Mode, req.Failed = leaky.TakingAll, nodeB.Node()
 	addSeeds(f, rpc.EncodeRequest(1<<40, req)[4:])
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		if len(frame) > rpc.MaxFrame {

@@ -21,16 +21,12 @@ const (
 // own. One without sequences is allowed: it measures the connection.
 type DecideRequest struct {
 	Hop  uint8 // how often the question was passed on before
-	Peek bool  // only look: nothing is taken
-	// Lower gives each check's cost back instead of taking it. Not with Peek.
-	Lower bool
+	Mode leaky.Mode
 	// Failed is the node that failed the caller before it asked here; zero if
 	// none did.
 	Failed Node
 
-	// Sequences are independent of each other. The checks of one are decided
-	// in order until its first refusal; with Peek or Lower, all of them. None is
-	// empty.
+	// Sequences are independent of each other. None is empty.
 	Sequences [][]leaky.Check
 }
 
@@ -47,7 +43,7 @@ type Outcome struct {
 	Degraded bool
 	Owner    string // member name to ask instead; may be empty
 	// Results are those of the checks that were decided, in order: all of
-	// them, or fewer if the last is refused and it was neither Peek nor Lower.
+	// them, or fewer if the last is refused and the mode takes.
 	Results []leaky.Result
 }
 
@@ -77,8 +73,8 @@ func (r *DecideReply) reset() {
 
 // check returns why the request must not be sent, or nil.
 func (r *DecideRequest) check() error {
-	if r.Peek && r.Lower {
-		return errors.New("peek and lower exclude each other")
+	if r.Mode > lastMode {
+		return errors.New("unknown mode")
 	}
 	if err := r.Failed.check(); err != nil {
 		return fmt.Errorf("failed: %w", err)
@@ -100,6 +96,8 @@ func (r *DecideRequest) check() error {
 				return errors.New("cost is negative")
 			case c.Rule.Limit() == 0:
 				return errors.New("rule is zero")
+			case c.Group != 0 && c.Rule.Kind() != leaky.Cooldown:
+				return errNoGroup
 			}
 		}
 	}
@@ -127,7 +125,7 @@ func (r *DecideReply) answers(req *DecideRequest) error {
 		case o.NotOwner:
 		case n > asked:
 			return fmt.Errorf("%d results for %d checks", n, asked)
-		case n < asked && (req.Peek || req.Lower || n == 0 || o.Results[n-1].Allowed):
+		case n < asked && (!req.Mode.Takes() || n == 0 || o.Results[n-1].Allowed):
 			return fmt.Errorf("only %d results for %d checks", n, asked)
 		}
 	}
@@ -161,6 +159,10 @@ const (
 	anyLength = 64   // elements of a frame that may grow
 
 	requestSize = 7 // elements of a request frame
+	checkSize   = 6 // of most checks
+	longCheck   = 8 // of one that belongs to a group, or is only looked at
+
+	lastMode = leaky.TakingAll
 
 	minCheck    = 11 // bytes: array, five numbers, a window of at least 1 ms
 	minSequence = 1 + minCheck
@@ -174,6 +176,8 @@ const (
 var (
 	errKind = errors.New("unexpected kind of frame")
 	errID   = errors.New("reply to a request that was never made")
+
+	errNoGroup = errors.New("only a cooldown may belong to a group")
 )
 
 // flags writes which of two things that exclude each other is true: 1, 2 or 0.
@@ -203,7 +207,7 @@ func (e *encoder) request(id uint64, req *DecideRequest) {
 	e.begin(requestSize, kindRequest)
 	e.uint(id)
 	e.uint(uint64(req.Hop))
-	e.flags(req.Peek, req.Lower)
+	e.uint(uint64(req.Mode))
 	e.node(req.Failed)
 	e.array(len(req.Sequences))
 	for _, seq := range req.Sequences {
@@ -216,13 +220,22 @@ func (e *encoder) request(id uint64, req *DecideRequest) {
 }
 
 func (e *encoder) check(c *leaky.Check) {
-	e.array(6)
+	long := c.Group != 0 || c.LookOnly
+	if long {
+		e.array(longCheck)
+	} else {
+		e.array(checkSize)
+	}
 	e.uint(uint64(c.Partition))
 	e.uint(c.Fingerprint)
 	e.uint(uint64(c.Rule.Kind()))
 	e.uint(uint64(c.Rule.Limit()))
 	e.uint(uint64(c.Rule.Window()))
 	e.uint(uint64(c.Cost))
+	if long {
+		e.uint(c.Group)
+		e.flags(c.LookOnly, false)
+	}
 }
 
 // incoming is a request being read, and the memory it is read into.
@@ -235,7 +248,7 @@ type incoming struct {
 // with the same incoming.
 func (d *decoder) request(in *incoming) error {
 	in.Hop = uint8(d.uint("hop", math.MaxUint8))
-	in.Peek, in.Lower = d.flags("flags")
+	in.Mode = leaky.Mode(d.uint("mode", uint64(lastMode)))
 	in.Failed = d.node("failed")
 	n := d.array("sequences", 0, MaxSequences, minSequence)
 	in.Sequences = grow(in.Sequences, n)
@@ -254,7 +267,7 @@ func (d *decoder) request(in *incoming) error {
 }
 
 func (d *decoder) check() leaky.Check {
-	d.array("check", 6, 6, 1)
+	elements := d.array("check", checkSize, longCheck, 1)
 	c := leaky.Check{
 		Partition:   uint32(d.uint("partition", math.MaxUint32)),
 		Fingerprint: d.uint("fingerprint", maxUint64),
@@ -263,6 +276,14 @@ func (d *decoder) check() leaky.Check {
 	limit := d.uint("limit", maxInt64)
 	window := d.uint("window", maxInt64)
 	c.Cost = int64(d.uint("cost", maxInt64))
+	switch elements {
+	case checkSize:
+	case longCheck:
+		c.Group = d.uint("group", maxUint64)
+		c.LookOnly, _ = d.flags("flags")
+	default:
+		d.fail("check", errors.New("of 7 elements"))
+	}
 	if d.err != nil {
 		return leaky.Check{}
 	}
@@ -272,6 +293,9 @@ func (d *decoder) check() leaky.Check {
 	rule, err := leaky.NewRule(kind, int64(limit), time.Duration(window))
 	if err != nil {
 		d.fail("rule", err)
+	}
+	if c.Group != 0 && kind != leaky.Cooldown {
+		d.fail("group", errNoGroup)
 	}
 	c.Rule = rule
 	return c

@@ -41,9 +41,12 @@ func NewTable() *Table {
 func (t *Table) Take(c leaky.Check, now int64) leaky.Result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	word := t.words[c.Fingerprint]
+	word, group := t.wordOf(c, now)
 	next, res := c.Rule.Take(word, now, c.Cost)
 	if next != word {
+		if c.Group != 0 {
+			next = leaky.Marked(next, group, now)
+		}
 		t.put(c.Fingerprint, next, now)
 	}
 	return res
@@ -53,21 +56,31 @@ func (t *Table) Take(c leaky.Check, now int64) leaky.Result {
 func (t *Table) Look(c leaky.Check, now int64) leaky.Result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return c.Rule.Look(t.words[c.Fingerprint], now, c.Cost)
+	word, _ := t.wordOf(c, now)
+	return c.Rule.Look(word, now, c.Cost)
 }
 
-// Lower gives the check's cost back to its bucket, never beyond empty.
+// wordOf returns the check's word, and that of its group if it has one.
+func (t *Table) wordOf(c leaky.Check, now int64) (word, group leaky.Word) {
+	word = t.words[c.Fingerprint]
+	if c.Group != 0 {
+		group = t.words[c.Group]
+		word = leaky.Since(word, group, now)
+	}
+	return word, group
+}
+
+// Lower gives the check's cost back to its bucket, never beyond empty, or clears
+// its group.
 func (t *Table) Lower(c leaky.Check, now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	word, ok := t.words[c.Fingerprint]
-	if !ok {
-		return
-	}
-	if next := c.Rule.Lower(word, now, c.Cost); leaky.Expired(next, now) {
+	word := t.words[c.Fingerprint]
+	switch next := c.Rule.Lower(word, now, c.Cost); {
+	case leaky.Expired(next, now):
 		delete(t.words, c.Fingerprint)
-	} else {
-		t.words[c.Fingerprint] = next
+	case next != word:
+		t.put(c.Fingerprint, next, now)
 	}
 }
 
