@@ -7,26 +7,38 @@ import (
 )
 
 // parseAddress returns the address that a caller is keyed by: an IPv4 address
-// exactly, an IPv6 address by its /64. However it is written, one address is
-// one identity: brackets, zone and letter case are dropped, and an IPv4-mapped
-// IPv6 address is that IPv4 address. ok is false if the text is no address.
+// exactly, an IPv6 address by its /64. ok is false if the text is no address.
 func parseAddress(text string) (key netip.Addr, ok bool) {
+	addr, ok := parseIP(text)
+	return network(addr, 32, 64), ok
+}
+
+// parseIP reads an address. However it is written, one address is one identity:
+// brackets, zone and letter case are dropped, and an IPv4-mapped IPv6 address is
+// that IPv4 address. ok is false if the text is no address.
+func parseIP(text string) (addr netip.Addr, ok bool) {
 	if inner, found := strings.CutPrefix(text, "["); found {
 		if text, found = strings.CutSuffix(inner, "]"); !found {
 			return netip.Addr{}, false
 		}
 	}
 	text, _, _ = strings.Cut(text, "%")
-	addr, err := netip.ParseAddr(text)
-	if err != nil {
-		return netip.Addr{}, false
+	parsed, err := netip.ParseAddr(text)
+	return parsed.Unmap(), err == nil
+}
+
+// network returns the first address of the network that the address is in, of
+// that many bits by its family.
+func network(addr netip.Addr, bits4, bits6 int) netip.Addr {
+	bits := bits6
+	if addr.Is4() {
+		bits = bits4
 	}
-	if addr = addr.Unmap(); addr.Is4() {
-		return addr, true
+	prefix, err := addr.Prefix(bits)
+	if err != nil { // beyond the address's length, which no caller asks for
+		return addr
 	}
-	// Prefix fails only for bit counts beyond the address's length.
-	prefix, err := addr.Prefix(64)
-	return prefix.Addr(), err == nil
+	return prefix.Addr()
 }
 
 // hashEmail returns the hash that an e-mail address is keyed by, so that the

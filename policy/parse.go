@@ -36,7 +36,10 @@ func Parse(file string, data []byte) (*Policy, []Problem, error) {
 			bucketNamed: map[string]*Bucket{},
 			routeNamed:  map[string]*Route{},
 			conditions:  map[string]bool{},
+
+			operationNamed: map[string]*Operation{},
 		},
+		counters: map[string]*Allowance{},
 	}
 	if r.isText(data) {
 		// Some editors put a byte order mark in front; it is not content.
@@ -64,7 +67,8 @@ type reader struct {
 	warnings problems
 	policy   *Policy
 
-	suggested int // unknown buckets for which a near name was looked up
+	counters  map[string]*Allowance // the first rule of each shared counter
+	suggested int                   // unknown buckets for which a near name was looked up
 }
 
 // isText refuses what the YAML library should not see, or would quietly mend.
@@ -90,7 +94,7 @@ func (r *reader) isText(data []byte) bool {
 
 func (r *reader) root(v *yamlValue) {
 	f := r.fields(v, "the policy", "version", "test_mode", "switches", "client_ip", "global", "bypass_flag",
-		"on_unreachable", "on_full", "buckets", "routes")
+		"on_unreachable", "on_full", "buckets", "routes", "allowances")
 	if v.kind != yamlMapping {
 		return
 	}
@@ -107,6 +111,7 @@ func (r *reader) root(v *yamlValue) {
 	declared := r.buckets(f["buckets"])
 	r.global(f["global"])
 	r.routes(f["routes"], declared)
+	r.allowances(f["allowances"])
 }
 
 func (r *reader) version(v *yamlValue, line int) {

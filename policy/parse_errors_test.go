@@ -76,7 +76,7 @@ var errorCases = []struct {
 	{"version empty", "version:\n", []string{"p.yaml:1: version is empty, which is not known; write version: 1"}},
 	{"unknown fields", "version: 1\ntestmode: true\nforward: 1\nswitches: {disable: true}\nclient_ip: {requird: true}\nglobal: {limit: 1, window: 1s, flag: {}}\nbuckets: {a: {limit: 1, window: 1s, name: a}}\n", []string{
 		"p.yaml:2: the policy has an unknown field \"testmode\"; did you mean test_mode?",
-		"p.yaml:3: the policy has an unknown field \"forward\"; it may have version, test_mode, switches, client_ip, global, bypass_flag, on_unreachable, on_full, buckets, routes",
+		"p.yaml:3: the policy has an unknown field \"forward\"; it may have version, test_mode, switches, client_ip, global, bypass_flag, on_unreachable, on_full, buckets, routes, allowances",
 		"p.yaml:4: switches has an unknown field \"disable\"; it may have disable_rate_limits, relax_registration_rate_limits",
 		"p.yaml:5: client_ip has an unknown field \"requird\"; did you mean required?",
 		"p.yaml:6: global has an unknown field \"flag\"; did you mean flags?",

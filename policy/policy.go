@@ -19,12 +19,16 @@ type Policy struct {
 	OnFull        OnFull
 	Buckets       []*Bucket // in the order of the file
 	Routes        []*Route  // in the order of the file
+	Operations    []*Operation
+	Allowances    []*Allowance // the rules of all operations, in the order of the file
 
 	source      []byte
 	hash        string
 	bucketNamed map[string]*Bucket
 	routeNamed  map[string]*Route
 	conditions  map[string]bool // every condition that some route declares
+
+	operationNamed map[string]*Operation
 }
 
 // Source returns the YAML that the policy was parsed from. The caller must not
@@ -45,6 +49,12 @@ func (p *Policy) Bucket(name string) (*Bucket, bool) {
 func (p *Policy) Route(name string) (*Route, bool) {
 	r, ok := p.routeNamed[name]
 	return r, ok
+}
+
+// Operation returns the operation declared by that name.
+func (p *Policy) Operation(name string) (*Operation, bool) {
+	o, ok := p.operationNamed[name]
+	return o, ok
 }
 
 // Switches turn whole groups of limits off.
