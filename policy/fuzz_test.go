@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add(whole[bytes.Index(whole, []byte("\nversion: 1")):][:6000])
 	f.Add([]byte(custom))
-	for _, c := range errorCases {
+	for _, c := range slices.Concat(errorCases, allowanceErrorCases) {
 		f.Add([]byte(c.source))
 	}
 	for _, s := range []string{"", "\n", "{", "[", "- ", "? ", ": ", "&", "*", "!", "|", ">", "%", "---", "...", "'", "\"", "\t", "<<: ",

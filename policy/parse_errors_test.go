@@ -1,11 +1,13 @@
 package policy_test
 
-// errorCases are files with something wrong, each with its whole error.
-var errorCases = []struct {
+// errorCase is a file with something wrong, and its whole error.
+type errorCase struct {
 	name   string
 	source string
 	want   []string
-}{
+}
+
+var errorCases = []errorCase{
 	// The file as a whole.
 	{"empty", "", []string{"p.yaml:1: the file is empty; the least that a policy holds is version: 1"}},
 	{"comments only", "# a\n# b\n", []string{"p.yaml:1: the file is empty; the least that a policy holds is version: 1"}},

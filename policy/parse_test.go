@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -198,7 +199,7 @@ func TestParseKeepsItsSource(t *testing.T) {
 
 // The whole error of each file, one line for each problem.
 func TestParseErrors(t *testing.T) {
-	for _, c := range errorCases {
+	for _, c := range slices.Concat(errorCases, allowanceErrorCases) {
 		t.Run(c.name, func(t *testing.T) {
 			got := strings.Join(refused(t, c.source), "\n")
 			if want := strings.Join(c.want, "\n"); got != want {
