@@ -26,7 +26,7 @@ func (f *Front) serveAdmin(routes router, w http.ResponseWriter, r *http.Request
 	if f.draining.Load() {
 		w.Header().Set("Connection", "close")
 	}
-	endpoint, p := routes.find(r.Method, r.URL.Path)
+	endpoint, name, p := routes.find(r.Method, r.URL.Path)
 	if p == nil && endpoint.raw != nil {
 		counted := &countedWriter{ResponseWriter: w, status: http.StatusOK}
 		endpoint.raw.ServeHTTP(counted, r)
@@ -37,7 +37,7 @@ func (f *Front) serveAdmin(routes router, w http.ResponseWriter, r *http.Request
 	if p != nil {
 		a = p.answer()
 	} else {
-		a = f.handleAdmin(endpoint, w, r)
+		a = f.handleAdmin(endpoint, name, w, r)
 	}
 	f.metrics.answered(endpoint.path, a.status)
 	h := w.Header()
@@ -52,7 +52,7 @@ func (f *Front) serveAdmin(routes router, w http.ResponseWriter, r *http.Request
 	}
 }
 
-func (f *Front) handleAdmin(e endpoint, w http.ResponseWriter, r *http.Request) answer {
+func (f *Front) handleAdmin(e endpoint, name string, w http.ResponseWriter, r *http.Request) answer {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -66,6 +66,7 @@ func (f *Front) handleAdmin(e endpoint, w http.ResponseWriter, r *http.Request) 
 		contentType:     r.Header.Get("Content-Type"),
 		contentEncoding: r.Header.Get("Content-Encoding"),
 		body:            body,
+		name:            name,
 	})
 }
 

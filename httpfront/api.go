@@ -48,7 +48,7 @@ func (f *Front) newAPIServer(routes router) *fasthttp.Server {
 }
 
 func (f *Front) serveAPI(routes router, ctx *fasthttp.RequestCtx) {
-	endpoint, p := routes.find(string(ctx.Method()), string(ctx.Path()))
+	endpoint, name, p := routes.find(string(ctx.Method()), string(ctx.Path()))
 	misframed := framingProblem(&ctx.Request.Header)
 	if misframed != nil {
 		p = misframed
@@ -62,6 +62,7 @@ func (f *Front) serveAPI(routes router, ctx *fasthttp.RequestCtx) {
 			contentType:     string(ctx.Request.Header.ContentType()),
 			contentEncoding: string(ctx.Request.Header.ContentEncoding()),
 			body:            ctx.Request.Body(),
+			name:            name,
 		})
 	}
 	f.metrics.answered(endpoint.path, a.status)

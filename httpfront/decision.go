@@ -71,6 +71,18 @@ func (m millis) wholeSeconds() string {
 	return strconv.FormatInt(max(1, int64(m+999)/1000), 10)
 }
 
+// stateOf is a bucket as its result shows it.
+func stateOf(name string, limit int64, res leaky.Result) bucketState {
+	return bucketState{
+		name:       name,
+		allowed:    res.Allowed,
+		limit:      limit,
+		remaining:  res.Remaining,
+		retryAfter: ceilMillis(res.RetryAfter),
+		resetAfter: ceilMillis(res.ResetAfter),
+	}
+}
+
 // decided writes the decision that the outcome of a plan amounts to.
 func (f *Front) decided(req *policy.Request, plan *policy.Plan, out cluster.Outcome) decision {
 	if plan.Forbidden {
@@ -79,15 +91,7 @@ func (f *Front) decided(req *policy.Request, plan *policy.Plan, out cluster.Outc
 	d := decision{degraded: out.Degraded, buckets: make([]bucketState, len(out.Results))}
 	refused := -1
 	for i, res := range out.Results {
-		b := plan.Buckets[i]
-		d.buckets[i] = bucketState{
-			name:       b.Name,
-			allowed:    res.Allowed,
-			limit:      plan.Checks[i].Rule.Limit(),
-			remaining:  res.Remaining,
-			retryAfter: ceilMillis(res.RetryAfter),
-			resetAfter: ceilMillis(res.ResetAfter),
-		}
+		d.buckets[i] = stateOf(plan.Buckets[i].Name, plan.Checks[i].Rule.Limit(), res)
 		if !res.Allowed && refused < 0 {
 			refused = i
 		}
@@ -96,7 +100,7 @@ func (f *Front) decided(req *policy.Request, plan *policy.Plan, out cluster.Outc
 	case refused >= 0:
 		f.refuse(&d, req, plan, refused)
 	case len(out.Results) < len(plan.Checks) && f.policy.OnUnreachable == policy.UnreachableDeny:
-		f.refuseUncomputed(&d, req)
+		refuseUncomputed(&d, f.text(req, messageRateLimited))
 	case plan.SuccessHeaders:
 		f.describeLastRouteBucket(&d, plan)
 	}
@@ -104,9 +108,13 @@ func (f *Front) decided(req *policy.Request, plan *policy.Plan, out cluster.Outc
 }
 
 func (f *Front) forbidden(req *policy.Request) decision {
-	body := append([]byte(nil), `{"code":"`+codeForbidden+`","message":`...)
-	body = appendString(body, f.texts.text(messageForbidden, req.Locale, req.AcceptLanguage))
+	body := appendRefusal(nil, codeForbidden, f.text(req, messageForbidden))
 	return decision{status: http.StatusForbidden, body: append(body, '}')}
+}
+
+// text returns a message in the language that the request asks for.
+func (f *Front) text(req *policy.Request, key string) string {
+	return f.texts.in(req.Locale, req.AcceptLanguage).plain[key]
 }
 
 // refuse writes the refusal of the bucket at that place of the plan.
@@ -125,26 +133,35 @@ func (f *Front) refuse(d *decision, req *policy.Request, plan *policy.Plan, at i
 	} else {
 		d.headers = f.appendBucketHeaders(d.headers, b, state)
 	}
-	d.body = f.rateLimited(req, global, state.retryAfter)
+	d.body = rateLimited(codeRateLimited, f.text(req, messageRateLimited), global, state.retryAfter)
 }
 
 // refuseUncomputed writes the refusal of a request whose buckets could not be
 // asked, under a policy that then denies.
-func (f *Front) refuseUncomputed(d *decision, req *policy.Request) {
+func refuseUncomputed(d *decision, message string) {
 	const wait = millis(1000)
 	d.status = http.StatusTooManyRequests
 	d.headers = []header{{"Retry-After", wait.wholeSeconds()}, {"X-RateLimit-Scope", policy.ScopeUser.String()}}
-	d.body = f.rateLimited(req, false, wait)
+	d.body = rateLimited(codeRateLimited, message, false, wait)
 }
 
-func (f *Front) rateLimited(req *policy.Request, global bool, retryAfter millis) []byte {
-	body := append([]byte(nil), `{"code":"`+codeRateLimited+`","message":`...)
-	body = appendString(body, f.texts.text(messageRateLimited, req.Locale, req.AcceptLanguage))
+// rateLimited returns the body of a bucket's refusal.
+func rateLimited(code, message string, global bool, retryAfter millis) []byte {
+	body := appendRefusal(nil, code, message)
 	body = append(body, `,"global":`...)
 	body = strconv.AppendBool(body, global)
 	body = append(body, `,"retry_after":`...)
 	body = retryAfter.appendSeconds(body)
 	return append(body, '}')
+}
+
+// appendRefusal appends an object with the members that every refusal begins
+// with, and leaves it open.
+func appendRefusal(dst []byte, code, message string) []byte {
+	dst = append(dst, `{"code":`...)
+	dst = appendString(dst, code)
+	dst = append(dst, `,"message":`...)
+	return appendString(dst, message)
 }
 
 // describeLastRouteBucket adds the headers of a success. They tell of the last
@@ -159,12 +176,15 @@ func (f *Front) describeLastRouteBucket(d *decision, plan *policy.Plan) {
 }
 
 func (f *Front) appendBucketHeaders(dst []header, b *policy.Bucket, state bucketState) []header {
+	return append(f.appendStateHeaders(dst, state), header{"X-RateLimit-Bucket", b.ID})
+}
+
+func (f *Front) appendStateHeaders(dst []header, state bucketState) []header {
 	return append(dst,
 		header{"X-RateLimit-Limit", strconv.FormatInt(state.limit, 10)},
 		header{"X-RateLimit-Remaining", strconv.FormatInt(state.remaining, 10)},
 		header{"X-RateLimit-Reset", strconv.FormatInt(f.resetSecond(state.resetAfter), 10)},
-		header{"X-RateLimit-Reset-After", state.resetAfter.seconds()},
-		header{"X-RateLimit-Bucket", b.ID})
+		header{"X-RateLimit-Reset-After", state.resetAfter.seconds()})
 }
 
 // resetSecond returns the Unix second in which the bucket will be empty, never

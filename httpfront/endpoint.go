@@ -33,6 +33,7 @@ type request struct {
 	contentType     string
 	contentEncoding string
 	body            []byte // valid until the handler returns
+	name            string // the last segment of the path, where that is a parameter
 }
 
 // answer is what a handler has written.
@@ -48,7 +49,7 @@ type header struct{ name, value string }
 // endpoint is one row of the table that both listeners are built from.
 type endpoint struct {
 	method   string
-	path     string
+	path     string // its last segment may be a parameter in braces
 	listener listener
 	role     role
 	handle   func(*request) answer // nil if raw serves it
@@ -59,6 +60,7 @@ type endpoint struct {
 func (f *Front) endpoints() []endpoint {
 	return []endpoint{
 		{method: http.MethodPost, path: "/v1/decide", listener: onAPI, role: roleDecide, handle: f.decide},
+		{method: http.MethodPost, path: "/v1/allowances/{operation}", listener: onAPI, role: roleDecide, handle: f.allowance},
 		{method: http.MethodGet, path: "/healthz", listener: onAPI | onAdmin, role: roleNone, handle: f.healthz},
 		{method: http.MethodGet, path: "/readyz", listener: onAPI | onAdmin, role: roleNone, handle: f.readyz},
 		{method: http.MethodGet, path: "/metrics", listener: onAdmin, role: roleMetrics, raw: f.metrics.handler()},
@@ -80,25 +82,39 @@ func (f *Front) endpoints() []endpoint {
 // router finds the endpoint for a method and a path of one listener.
 type router map[string]map[string]endpoint // path, then method
 
+// parameter stands for a path's last segment if that is a parameter.
+const parameter = "{}"
+
 func newRouter(endpoints []endpoint, on listener) router {
 	r := make(router)
 	for _, e := range endpoints {
 		if e.listener&on == 0 {
 			continue
 		}
-		if r[e.path] == nil {
-			r[e.path] = make(map[string]endpoint)
+		path := e.path
+		if before, _, found := strings.Cut(path, "{"); found {
+			path = before + parameter
 		}
-		r[e.path][e.method] = e
+		if r[path] == nil {
+			r[path] = make(map[string]endpoint)
+		}
+		r[path][e.method] = e
 	}
 	return r
 }
 
-// find returns the endpoint, or the problem to answer if there is none.
-func (r router) find(method, path string) (endpoint, *problem) {
+// find returns the endpoint, with what stands for its path's parameter, or the
+// problem to answer if there is none.
+func (r router) find(method, path string) (endpoint, string, *problem) {
+	name := ""
 	methods, ok := r[path]
 	if !ok {
-		return endpoint{}, &problem{status: http.StatusNotFound, detail: "there is nothing at this path"}
+		last := strings.LastIndexByte(path, '/') + 1
+		name = path[last:]
+		methods, ok = r[path[:last]+parameter]
+	}
+	if !ok {
+		return endpoint{}, "", &problem{status: http.StatusNotFound, detail: "there is nothing at this path"}
 	}
 	if method == http.MethodHead {
 		method = http.MethodGet
@@ -110,11 +126,11 @@ func (r router) find(method, path string) (endpoint, *problem) {
 			allowed = append(allowed, http.MethodHead)
 		}
 		slices.Sort(allowed)
-		return endpoint{}, &problem{
+		return endpoint{}, "", &problem{
 			status:  http.StatusMethodNotAllowed,
 			detail:  "this path has another method",
 			headers: []header{{"Allow", strings.Join(allowed, ", ")}},
 		}
 	}
-	return e, nil
+	return e, name, nil
 }

@@ -12,6 +12,7 @@ const oneBucket = "version: 1\nbuckets: {plain: {limit: 2, window: 10s}}\nroutes
 // served is everything that is served: method, path, listeners, role.
 var served = []string{
 	"POST /v1/decide api decide",
+	"POST /v1/allowances/{operation} api decide",
 	"GET /healthz api+admin none",
 	"GET /readyz api+admin none",
 	"GET /metrics admin metrics",
@@ -48,7 +49,7 @@ func TestTableOfEndpoints(t *testing.T) {
 // Each endpoint answers on its listeners and nowhere else, to its method and no
 // other.
 func TestWhereEndpointsAnswer(t *testing.T) {
-	n := start(t, setup{rules: oneBucket})
+	n := start(t, setup{rules: oneBucket + "allowances: {\"greet\": {r: {kind: bucket, key: account, limit: 9, window: 9s}}}\n"})
 	const (
 		nothing = `{"type":"about:blank","title":"Not Found","status":404,"detail":"there is nothing at this path"}`
 		another = `{"type":"about:blank","title":"Method Not Allowed","status":405,"detail":"this path has another method"}`
@@ -60,6 +61,8 @@ func TestWhereEndpointsAnswer(t *testing.T) {
 		switch path {
 		case "/v1/decide":
 			body = `{"route":"GET /plain","caller":{"account":"1"}}`
+		case "/v1/allowances/{operation}":
+			ask, body = "/v1/allowances/greet", `{"subject":{"account":"1"}}`
 		case "/debug/pprof/profile":
 			ask += "?seconds=1"
 		case "/debug/pprof/trace":

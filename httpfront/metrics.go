@@ -22,7 +22,7 @@ type metrics struct {
 	front     *Front
 	registry  *prometheus.Registry
 	duration  prometheus.Histogram
-	decisions []outcomes // by bucket index, the global bucket last
+	decisions []outcomes // by bucket index, then the global bucket, then the rules of operations
 	answers   map[string]*statuses
 }
 
@@ -37,7 +37,7 @@ type statuses [600]atomic.Uint64
 const noEndpoint = "none"
 
 var (
-	descDecisions   = prometheus.NewDesc("weir_decisions_total", "Buckets evaluated for decisions, by declared bucket and outcome.", []string{"bucket", "outcome"}, nil)
+	descDecisions   = prometheus.NewDesc("weir_decisions_total", "Buckets evaluated for decisions, by declared bucket, or operation/rule of an allowance, and outcome.", []string{"bucket", "outcome"}, nil)
 	descAnswers     = prometheus.NewDesc("weir_http_requests_total", "HTTP requests answered, by endpoint and status.", []string{"endpoint", "code"}, nil)
 	descCalls       = prometheus.NewDesc("weir_calls_total", "Stages of decisions, by where they were asked: here (local), at another node (forwarded), and of both those that a backup answered after a failure (backup).", []string{"path"}, nil)
 	descDegraded    = prometheus.NewDesc("weir_degraded_total", "Stages of decisions that a failure may show in, by reason.", []string{"reason"}, nil)
@@ -63,7 +63,7 @@ func newMetrics(f *Front) *metrics {
 			Help:    "Time from a whole request to its answer, for each call that asks for decisions.",
 			Buckets: []float64{25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3},
 		}),
-		decisions: make([]outcomes, len(f.policy.Buckets)+1),
+		decisions: make([]outcomes, len(f.policy.Buckets)+1+len(f.policy.Allowances)),
 		answers:   map[string]*statuses{"": new(statuses)},
 	}
 	m.registry.MustRegister(m, m.duration, collectors.NewGoCollector(),
@@ -80,8 +80,14 @@ func (m *metrics) endpoint(path string) {
 	m.answers[path] = new(statuses)
 }
 
-func (m *metrics) decided(b *policy.Bucket, allowed bool) {
-	if n := &m.decisions[b.Index]; allowed {
+func (m *metrics) decided(b *policy.Bucket, allowed bool) { m.counted(b.Index, allowed) }
+
+func (m *metrics) allowanceDecided(a *policy.Allowance, allowed bool) {
+	m.counted(len(m.front.policy.Buckets)+1+a.Index, allowed)
+}
+
+func (m *metrics) counted(i int, allowed bool) {
+	if n := &m.decisions[i]; allowed {
 		n.allowed.Add(1)
 	} else {
 		n.refused.Add(1)
@@ -110,11 +116,15 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, n int, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
 	}
+	buckets := m.front.policy.Buckets
 	for i := range m.decisions {
 		name := policy.GlobalBucket
-		if i < len(m.front.policy.Buckets) {
-			name = m.front.policy.Buckets[i].Name
-		} else if m.front.policy.Global == nil {
+		switch rule := i - len(buckets) - 1; {
+		case rule >= 0:
+			name = m.front.policy.Allowances[rule].Label
+		case rule < -1:
+			name = buckets[i].Name
+		case m.front.policy.Global == nil:
 			continue
 		}
 		counter(descDecisions, m.decisions[i].allowed.Load(), name, "allowed")

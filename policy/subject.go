@@ -46,31 +46,29 @@ const (
 	maxHashed   = 4096 // bytes of a value that is keyed by its hash
 )
 
-// value returns a member of the subject by its name in requests.
-func (s *Subject) value(field string) string {
-	switch field {
-	case "email":
+// value returns what the subject has for a part of a key.
+func (s *Subject) value(part KeyPart) string {
+	switch part {
+	case KeyEmail:
 		return strings.TrimSpace(s.Email)
-	case "ip":
+	case KeyIP64, KeyIP, KeySubnet:
 		return s.IP
-	case "account":
-		return s.Account
-	case "ticket":
+	case KeyTicket:
 		return s.Ticket
-	case "channel":
+	case KeyChannel:
 		return s.Channel
-	case "guild":
+	case KeyGuild:
 		return s.Guild
-	case "message":
+	case KeyMessage:
 		return s.Message
-	case "reporter":
+	case KeyReporter:
 		return strings.TrimSpace(s.Reporter)
-	case "phone":
+	case KeyPhone:
 		return s.Phone
-	case "code":
+	case KeyCode:
 		return s.Code
 	}
-	return ""
+	return s.Account
 }
 
 // changed reports whether the request changes something.
@@ -84,7 +82,7 @@ func (s *Subject) slowModeCounts() bool {
 
 // lacks returns the first part of a key that the subject does not have.
 func (s *Subject) lacks(key []KeyPart) (missing KeyPart, lacks bool) {
-	i := slices.IndexFunc(key, func(part KeyPart) bool { return s.value(part.field()) == "" })
+	i := slices.IndexFunc(key, func(part KeyPart) bool { return s.value(part) == "" })
 	if i < 0 {
 		return 0, false
 	}
@@ -93,9 +91,8 @@ func (s *Subject) lacks(key []KeyPart) (missing KeyPart, lacks bool) {
 
 // appendKey appends a part of a key: what it is of, and its value as it is keyed.
 func (s *Subject) appendKey(key []byte, part KeyPart) ([]byte, *FieldError) {
-	field := part.field()
-	value := s.value(field)
-	name := "subject." + field
+	value := s.value(part)
+	name := "subject." + part.field()
 	key = appendPart(key, part.String())
 	switch part {
 	case KeyIP64, KeyIP, KeySubnet:

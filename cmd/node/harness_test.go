@@ -151,8 +151,24 @@ func (c *testCluster) decide(body string) string {
 
 func (c *testCluster) post(contentType, body string) (status int, answer string) {
 	c.t.Helper()
+	return c.postTo("/v1/decide", contentType, body)
+}
+
+// allowance posts a call about an operation to the next node in turn, wants HTTP
+// 200, and returns the answer as it was sent.
+func (c *testCluster) allowance(operation, body string) string {
+	c.t.Helper()
+	status, answer := c.postTo("/v1/allowances/"+operation, "application/json", body)
+	if status != http.StatusOK {
+		c.t.Fatalf("%s %s: HTTP %d: %s", operation, body, status, answer)
+	}
+	return answer
+}
+
+func (c *testCluster) postTo(path, contentType, body string) (status int, answer string) {
+	c.t.Helper()
 	node := c.nodes[c.next.Add(1)%int64(len(c.nodes))]
-	resp, err := c.http.Post("http://"+node.Self().HTTP+"/v1/decide", contentType, strings.NewReader(body))
+	resp, err := c.http.Post("http://"+node.Self().HTTP+path, contentType, strings.NewReader(body))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -181,6 +197,11 @@ type answered struct {
 		ResetAfter float64 `json:"reset_after"`
 	} `json:"buckets"`
 	Error map[string]any `json:"error"`
+
+	// Of a peek at slow mode.
+	RetryAfter    *float64 `json:"retry_after"`
+	NextAllowedAt *string  `json:"next_allowed_at"`
+	CanBypass     *bool    `json:"can_bypass"`
 }
 
 func parse[T any](t testing.TB, text string) T {
