@@ -248,8 +248,13 @@ weir_decisions_total{bucket="plain",outcome="refused"} 0
 
 // Whatever callers send, no label takes it.
 func TestMetricsHoldNothingOfCallers(t *testing.T) {
-	n := start(t, setup{rules: counted})
+	n := start(t, setup{rules: counted + "allowances: {login: {r: {kind: bucket, key: [email, ticket, phone], limit: 1, window: 1s}}}\n"})
 	const marker = "mArKeR"
+	for _, subject := range []string{marker, marker + " ", "\\u0000" + marker} { // the second is refused
+		n.send("POST", n.api+"/v1/allowances/login", `{"subject":{"email":"`+subject+`","ticket":"`+marker+`","phone":"`+marker+`"}}`)
+		n.send("POST", n.api+"/v1/allowances/login", `{"action":"`+subject+`","subject":{"`+subject+`":1}}`)
+		n.send("POST", n.api+"/v1/allowances/"+marker, `{}`)
+	}
 	for _, body := range []string{
 		`{"route":"GET /` + marker + `","caller":{"account":"1"}}`,
 		`{"buckets":["` + marker + `"],"caller":{"account":"1"}}`,
@@ -274,5 +279,8 @@ func TestMetricsHoldNothingOfCallers(t *testing.T) {
 	}
 	if body := n.send("GET", n.admin+"/metrics", "").body; strings.Contains(strings.ToLower(body), strings.ToLower(marker)) {
 		t.Errorf("a label holds what a caller sent:\n%s", body)
+	}
+	if log := n.log.String(); strings.Contains(strings.ToLower(log), strings.ToLower(marker)) {
+		t.Errorf("the log holds what a caller sent:\n%s", log)
 	}
 }
