@@ -32,7 +32,7 @@ func TestLockoutsSurviveAKill(t *testing.T) {
 	if err := os.WriteFile(file, defaultPolicy(t).Source(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := newFleet(t, 3, "--policy", file)
+	f := newFleet(t, 3, append([]string{"--policy", file}, patient...)...)
 	const subjects = 60
 	ip := func(i int) string { return fmt.Sprintf(`"subject":{"ip":"192.0.2.%d","code":"c%d"}`, i, i) }
 	account := func(i int) string { return fmt.Sprintf(`"subject":{"account":"a%d"}`, i) }
@@ -57,8 +57,14 @@ func TestLockoutsSurviveAKill(t *testing.T) {
 	}
 	eventually(t, "backups know", func() bool { return f.copied(1, 2, 3) })
 	for i := range subjects {
-		want("succeed", f.allowance(1, "sudo_totp", `{"action":"succeed",`+account(i)+`}`), true)
-		want("clearing", f.allowance(3, "send_message", fmt.Sprintf(`{"action":"reset","subject":{"channel":"c%d"}}`, i)), true)
+		for _, a := range []answered{
+			f.allowance(1, "sudo_totp", `{"action":"succeed",`+account(i)+`}`),
+			f.allowance(3, "send_message", fmt.Sprintf(`{"action":"reset","subject":{"channel":"c%d"}}`, i)),
+		} {
+			if !a.Allowed || a.Degraded {
+				t.Errorf("clearing: %+v", a)
+			}
+		}
 	}
 	if err := f.hide(2).cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
