@@ -55,7 +55,7 @@ func TestGroupIsCleared(t *testing.T) {
 		p := owned(t, three, "n2 n3")
 		member := func(key uint64) []Sequence {
 			c := check(p, key, kindRule(t, leaky.Cooldown, 1, 300*time.Hour))
-			c.Group = 9
+			c.Groups[0] = 9
 			return one(c)
 		}
 		stranger := one(check(p, 3, kindRule(t, leaky.Cooldown, 1, 300*time.Hour)))

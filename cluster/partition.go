@@ -189,8 +189,10 @@ func (c *Cluster) decideAlone(q *question) {
 		return
 	}
 	q.answer(func(check leaky.Check) words {
-		if check.Group != 0 {
-			p.Alone(check.Group, at)
+		for _, group := range check.Groups {
+			if group != 0 {
+				p.Alone(group, at)
+			}
 		}
 		return p.Alone(check.Fingerprint, at)
 	}, at)

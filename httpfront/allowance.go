@@ -35,7 +35,7 @@ func (f *Front) allowance(r *request) answer {
 	if err != nil {
 		return badRequest(err).answer()
 	}
-	c := &allowanceCall{front: f, context: r.context, plan: &plan, results: make([]*leaky.Result, len(plan.Steps))}
+	c := &allowanceCall{front: f, context: r.context, plan: &plan, results: make([]*leaky.Result, len(plan.Steps)), taken: make([]bool, len(plan.Steps))}
 	c.run()
 	if plan.Action == policy.Take {
 		c.count()
@@ -50,6 +50,7 @@ type allowanceCall struct {
 	context  context.Context
 	plan     *policy.AllowancePlan
 	results  []*leaky.Result // of each step; nil if it was not reached, or nobody who knows could be asked
+	taken    []bool          // steps whose result is that of a take of their own
 	degraded bool
 	stray    bool // nobody who knows some step could be asked
 }
@@ -67,10 +68,6 @@ func (c *allowanceCall) run() {
 	}
 }
 
-// stages are steps, by their place in the plan, in the order in which they are
-// decided, those of one partition together.
-type stages [][]int
-
 // take has all rules looked at, and if none refuses, takes the buckets in their
 // order and then the rest, which is to be spent only if everything else was. If
 // one node decides all of it, it does so in one hop and at one instant.
@@ -84,43 +81,73 @@ func (c *allowanceCall) take() {
 	if at, _ := c.refusal(); at >= 0 {
 		return
 	}
-	var takes stages
-	for _, buckets := range []bool{true, false} {
-		for i, step := range c.plan.Steps {
-			asked := c.results[i] != nil // else the policy lets it pass, and the others count
-			if asked && !step.Check.LookOnly && (step.Rule.Kind == policy.BucketAllowance) == buckets {
-				takes = c.addTo(takes, i)
-			}
+	for _, stage := range c.stages() {
+		c.ask(leaky.Taking, [][]int{stage})
+		if at, _ := c.refusal(); at >= 0 {
+			c.giveBack()
+			return
 		}
-	}
-	if len(takes) > 0 {
-		c.ask(leaky.Taking, []stages{takes})
 	}
 }
 
-// addTo adds a step to the last stage if that is of its partition, else in a new
-// one.
-func (c *allowanceCall) addTo(s stages, step int) stages {
-	if last := len(s) - 1; last >= 0 && c.partition(s[last][0]) == c.partition(step) {
-		s[last] = append(s[last], step)
-		return s
+// stages returns the steps to be taken, in their order, those in a row that are
+// of one partition together.
+func (c *allowanceCall) stages() (stages [][]int) {
+	order := func(kind policy.AllowanceKind) int {
+		switch kind {
+		case policy.BucketAllowance:
+			return 0
+		case policy.CooldownStart:
+			return 2 // it never refuses, and is not given back
+		}
+		return 1
 	}
-	return append(s, []int{step})
+	for turn := range 3 {
+		for i, step := range c.plan.Steps {
+			unasked := c.results[i] == nil // the policy lets it pass, and the others count
+			if unasked || step.Check.LookOnly || order(step.Rule.Kind) != turn {
+				continue
+			}
+			if last := len(stages) - 1; last >= 0 && c.partition(stages[last][0]) == c.partition(i) {
+				stages[last] = append(stages[last], i)
+			} else {
+				stages = append(stages, []int{i})
+			}
+		}
+	}
+	return stages
+}
+
+// giveBack gives back the cooldowns and quotas of an operation that lost a race
+// for another of its rules.
+func (c *allowanceCall) giveBack() {
+	var sequences []cluster.Sequence
+	for i, step := range c.plan.Steps {
+		kind := step.Rule.Kind
+		if c.taken[i] && c.results[i].Allowed && (kind == policy.CooldownAllowance || kind == policy.QuotaAllowance) {
+			sequences = append(sequences, cluster.Sequence{{step.Check}})
+		}
+	}
+	if len(sequences) == 0 {
+		return
+	}
+	for _, out := range c.front.cluster.Decide(c.context, sequences, c.front.options(leaky.Lowering)) {
+		c.degraded = c.degraded || out.Degraded
+	}
 }
 
 func (c *allowanceCall) partition(step int) uint32 { return c.plan.Steps[step].Check.Partition }
 
-// byPartition returns all steps as sequences of one stage, in no order but that
-// of steps of the same partition.
-func (c *allowanceCall) byPartition() []stages {
-	var parts []stages
+// byPartition returns all steps, by their place in the plan, those of one
+// partition together and in their order.
+func (c *allowanceCall) byPartition() (parts [][]int) {
 	for i := range c.plan.Steps {
-		at := slices.IndexFunc(parts, func(s stages) bool { return c.partition(s[0][0]) == c.partition(i) })
+		at := slices.IndexFunc(parts, func(part []int) bool { return c.partition(part[0]) == c.partition(i) })
 		if at < 0 {
-			parts = append(parts, stages{{i}})
+			parts = append(parts, []int{i})
 			continue
 		}
-		parts[at][0] = append(parts[at][0], i)
+		parts[at] = append(parts[at], i)
 	}
 	return parts
 }
@@ -136,27 +163,31 @@ func (c *allowanceCall) waitsTogether() bool {
 	return imposed > 1
 }
 
-// ask has the cluster decide steps, and notes the results.
-func (c *allowanceCall) ask(mode leaky.Mode, all []stages) {
-	sequences := make([]cluster.Sequence, len(all))
-	for i, s := range all {
-		sequences[i] = make(cluster.Sequence, len(s))
-		for stage, steps := range s {
-			for _, step := range steps {
-				c.results[step] = nil
-				sequences[i][stage] = append(sequences[i][stage], c.plan.Steps[step].Check)
-			}
+// ask has the cluster decide parts, each the steps of one partition, and notes
+// the results. A step that is not reached keeps the result of a look before.
+func (c *allowanceCall) ask(mode leaky.Mode, parts [][]int) {
+	sequences := make([]cluster.Sequence, len(parts))
+	for i, part := range parts {
+		checks := make([]leaky.Check, len(part))
+		for j, step := range part {
+			checks[j] = c.plan.Steps[step].Check
 		}
+		sequences[i] = cluster.Sequence{checks}
 	}
 	for i, out := range c.front.cluster.Decide(c.context, sequences, c.front.options(mode)) {
 		c.degraded = c.degraded || out.Degraded
-		steps := slices.Concat(all[i]...)
-		for j := range out.Results {
-			c.results[steps[j]] = &out.Results[j]
-		}
 		n := len(out.Results)
-		ended := mode.Takes() && n > 0 && !out.Results[n-1].Allowed
-		c.stray = c.stray || n < len(steps) && !ended
+		for j := range out.Results {
+			c.results[parts[i][j]] = &out.Results[j]
+			c.taken[parts[i][j]] = mode == leaky.Taking
+		}
+		if refused := mode.Takes() && n > 0 && !out.Results[n-1].Allowed; refused || n == len(parts[i]) {
+			continue
+		}
+		c.stray = true
+		for _, step := range parts[i][n:] {
+			c.results[step] = nil
+		}
 	}
 }
 
@@ -180,22 +211,24 @@ func (c *allowanceCall) refusal() (at int, computed bool) {
 }
 
 // longestImposed returns, of the imposed delays that refuse, the one that
-// refuses for longest, and of equal ones the first.
+// refuses for longest, and the first of those that are shown as equal: clocks of
+// two nodes are not read at one instant.
 func (c *allowanceCall) longestImposed(first int) int {
 	longest := first
 	for i, res := range c.results {
-		if c.plan.Steps[i].Rule.Kind == policy.Imposed && res != nil && res.RetryAfter > c.results[longest].RetryAfter {
+		if c.plan.Steps[i].Rule.Kind == policy.Imposed && res != nil && ceilMillis(res.RetryAfter) > ceilMillis(c.results[longest].RetryAfter) {
 			longest = i
 		}
 	}
 	return longest
 }
 
-// count adds the results to the decision counters.
+// count adds the results to the decision counters: up to the refusal, and what
+// was spent besides.
 func (c *allowanceCall) count() {
 	at, _ := c.refusal()
 	for i, res := range c.results {
-		if res != nil && (at < 0 || i <= at) {
+		if res != nil && (at < 0 || i <= at || c.taken[i]) {
 			c.front.metrics.allowanceDecided(c.plan.Steps[i].Rule, res.Allowed)
 		}
 	}

@@ -10,14 +10,17 @@ type Check struct {
 	Rule        Rule
 	Cost        int64 // units, 0 or more; 0 only reads
 
-	// Group is the fingerprint of the word, in the same partition, by which this
-	// bucket is cleared together with others, see [Since]. 0 if it belongs to no
-	// group; only a Cooldown may.
-	Group uint64
+	// Groups are the fingerprints of the words, in the same partition, by which
+	// this bucket is cleared together with others, see [Clears]. 0 is none; only a
+	// Cooldown may have groups. Its window must be a part of its key.
+	Groups [2]uint64
 	// LookOnly says that the bucket decides but is never charged: a wait that
 	// something else begins, a lockout that only failures fill.
 	LookOnly bool
 }
+
+// Grouped reports whether the bucket belongs to a group.
+func (c *Check) Grouped() bool { return c.Groups != [2]uint64{} }
 
 // Mode says what is done with a sequence of checks.
 type Mode uint8

@@ -3,15 +3,18 @@ package leaky
 import "time"
 
 // A cooldown's word is the instant at which its wait ends, in whole ticks, plus
-// a mark: how often its group had been cleared when the wait began, from 1 to
-// 999 and round again, 0 for never. The mark changes no answer by itself. A
-// group's word has the mark of its latest clear, and ends when no wait can be
-// left that began before.
+// a mark that orders it with clears of its groups at the very tick at which it
+// began, 0 in all other cases. A group's word ends when no wait can be left that
+// began before its latest clear, and counts the clears at that tick.
 
-// rest returns for how many nanoseconds from the tick of now the wait goes on,
-// never longer than a fresh one.
+// rest returns for how many nanoseconds from the tick of now the wait goes on:
+// of a Cooldown never longer than a fresh one.
 func (r Rule) rest(w Word, now int64) int64 {
-	return min(max(instant(w)-ceilTick(now), 0), ceilTick(r.window))
+	rest := max(instant(w)-ceilTick(now), 0)
+	if r.kind == CooldownStart {
+		return rest // which may be that of a longer start
+	}
+	return min(rest, ceilTick(r.window))
 }
 
 func (r Rule) lookCooldown(w Word, now, cost int64) Result {
@@ -56,34 +59,53 @@ func lookGroup(cost int64) Result {
 	return Result{Allowed: true, Remaining: 1}
 }
 
-// clear gives a group's word its next mark.
+// clear returns the group's word as cleared now, which is later than it was.
 func (r Rule) clear(w Word, now, units int64) Word {
-	if units == 0 {
+	switch next := Word(r.until(now) + 1); {
+	case units == 0:
 		return w
+	case next > w:
+		return next
 	}
-	mark := count(w) + 1
-	if mark == tick {
-		mark = 1
-	}
-	return Word(max(r.until(now), instant(w)) + mark)
+	return w + 1 // once more at this tick, or the clock reads earlier
 }
 
-// Since returns what a cooldown's word still means, given the word of its group:
-// nothing if its wait began before the group was cleared. Which of the two came
-// first is told by their marks, not by their instants: so they keep their order
-// within one instant, and whatever clocks copies of them were made by.
-func Since(w, group Word, now int64) Word {
-	if Expired(group, now) || count(w) == count(group) {
-		return w
-	}
-	return 0
+// Clears is when the groups that a cooldown belongs to were last cleared. The
+// zero Clears is never.
+type Clears struct {
+	at    int64 // the tick
+	count int64 // of clears at it
 }
 
-// Marked returns a cooldown's word with the mark of its group, for a wait that
-// begins now.
-func Marked(w, group Word, now int64) Word {
+// And returns the clears with those of one more group, whose word is given: 0 if
+// it was not cleared for as long as any wait can be.
+func (c Clears) And(group Word, now int64) Clears {
 	if Expired(group, now) {
+		return c
+	}
+	switch at := instant(group) - int64(MaxWindow); {
+	case at > c.at:
+		return Clears{at, count(group)}
+	case at == c.at:
+		c.count += count(group)
+	}
+	return c
+}
+
+// Since returns what a Cooldown's word still means: nothing if its wait began
+// before the clears, or at the same instant and before the last of them.
+func (r Rule) Since(w Word, c Clears) Word {
+	if began := instant(w) - ceilTick(r.window); began < c.at || began == c.at && count(w) < c.count {
+		return 0
+	}
+	return w
+}
+
+// After returns a Cooldown's word for a wait that begins after the clears, which
+// have the later instant if the clock was set back.
+func (r Rule) After(w Word, c Clears) Word {
+	if instant(w)-ceilTick(r.window) > c.at {
 		return w
 	}
-	return Word(instant(w) + count(group))
+	return Word(c.at + ceilTick(r.window) + min(c.count, tick-1))
 }

@@ -30,7 +30,7 @@
 // nothing.
 //
 // [Quota] and [Lockout] keep a count beside their instant, and [Cooldown] a mark
-// by which a whole group is cleared at once ([Since]). Both live in the last three
+// that orders it with clears of its group ([Clears]). Both live in the last three
 // digits, and the instant is in whole microseconds: these kinds read every clock
 // and every window rounded up to one, and are exact by that. By a finer clock a
 // window may so end less than a microsecond early.
@@ -41,7 +41,6 @@
 // lockout's because the count is less significant than the instant and the
 // instant never falls. Two copies of one bucket therefore merge to the later
 // one by [Merge], however often and in whichever order copies arrive.
-// [Rule.Lower] breaks this, and so does a wait that begins after its group was
-// cleared, if it is shorter than the one that was cleared; who does that must
-// order it against copies themselves.
+// [Rule.Lower] is the only operation that breaks this, but of a [Group]; its
+// callers must order it against copies themselves.
 package leaky

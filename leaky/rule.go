@@ -27,8 +27,8 @@ const (
 	// now. It never shortens a longer wait. Its limit is 1.
 	CooldownStart
 	// Group is no bucket: lowering its word clears all cooldowns of a group at
-	// once, see [Since]. It is always empty. Its limit is 1, and its window is to
-	// outlast every wait in the group.
+	// once, see [Clears]. It is always empty. Its limit is 1, and its window
+	// MaxWindow: no wait in the group is longer.
 	Group
 )
 

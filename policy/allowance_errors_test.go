@@ -75,12 +75,21 @@ var allowanceErrorCases = []errorCase{
 		`p.yaml:4: off_with of rule "a/r" is rain; write never or disable_rate_limits or relax_registration_rate_limits`,
 		`p.yaml:4: counts of rule "a/r" is some; write all or changed`,
 	}},
-	{"shared counter", "version: 1\nallowances:\n  a:\n    r: {kind: \"bucket:c\", key: ip, limit: 5, window: 15m}\n    s: {kind: \"bucket:c\", key: ip, limit: 6, window: 15m}\n" +
-		"  b:\n    r: {kind: \"quota:c\", key: ip, limit: 5, window: 15m}\n    s: {kind: \"bucket:c\", key: ip64, limit: 5, window: 15m}\n    t: {kind: \"bucket:c\", key: ip, limit: 5, window: 900s}\n" +
-		"    u: {kind: \"cooldown:d\", key: ip, window: 1m}\n    v: {kind: \"cooldown_start:d\", key: ip, window: 1m}\n    w: {kind: \"cooldown_start:d\", key: ip, window: 2m}\n", []string{
-		`p.yaml:5: rule "a/s" shares the counter c with rule "a/r"; give both the same kind, key, limit and window`,
+	{"shared counter", "version: 1\nallowances:\n  a:\n    r: {kind: \"bucket:c\", key: ip, limit: 5, window: 15m}\n    s: {kind: \"bucket:c\", key: ip, limit: 5, window: 15m}\n" +
+		"  b:\n    r: {kind: \"quota:c\", key: ip, limit: 5, window: 15m}\n  c:\n    s: {kind: \"bucket:c\", key: ip64, limit: 5, window: 15m}\n  g:\n    t: {kind: \"bucket:c\", key: ip, limit: 5, window: 900s}\n" +
+		"  d:\n    u: {kind: \"cooldown:d\", key: ip, window: 1m}\n  e:\n    v: {kind: \"cooldown_start:d\", key: ip, window: 1m}\n  f:\n    w: {kind: \"cooldown_start:d\", key: ip, window: 2m}\n", []string{
+		`p.yaml:5: operation "a" has two rules with the counter c, which one call would charge twice; keep one`,
 		`p.yaml:7: rule "b/r" shares the counter c with rule "a/r"; give both the same kind, key, limit and window`,
-		`p.yaml:8: rule "b/s" shares the counter c with rule "a/r"; give both the same kind, key, limit and window`,
-		`p.yaml:12: rule "b/w" shares the counter d with rule "b/u"; give both the same kind, key, limit and window`,
+		`p.yaml:9: rule "c/s" shares the counter c with rule "a/r"; give both the same kind, key, limit and window`,
+		`p.yaml:17: rule "f/w" shares the counter d with rule "d/u"; give both the same kind, key, limit and window`,
+	}},
+	{"called as a bucket", "version: 1\nbuckets: {\"login/mail\": {limit: 1, window: 1s}}\nallowances:\n  login:\n    mail: {kind: bucket, key: email, limit: 5, window: 15m}\n", []string{
+		`p.yaml:5: rule "login/mail" is called as a bucket is; rename one of them`,
+	}},
+	{"a start that refuses", "version: 1\nallowances:\n  a:\n    s: {kind: \"cooldown_start:c\", key: ticket, window: 30s, path: username, wait_unit: minutes, other_path: b, shape: 400_root}\n", []string{
+		`p.yaml:4: rule "a/s" has shape, which belongs to rules that can refuse; leave it out`,
+		`p.yaml:4: rule "a/s" has path, which belongs to rules that can refuse; leave it out`,
+		`p.yaml:4: rule "a/s" has other_path, which belongs to rules that can refuse; leave it out`,
+		`p.yaml:4: rule "a/s" has wait_unit, which belongs to rules that can refuse; leave it out`,
 	}},
 }

@@ -27,6 +27,13 @@ func (r *reader) allowances(v *yamlValue) {
 	for _, e := range r.distinct(v, "operation", "allowances") {
 		r.operation(e)
 	}
+	for _, a := range r.policy.Allowances {
+		if a.Kind == CooldownStart && !slices.ContainsFunc(r.policy.Allowances, func(b *Allowance) bool {
+			return b.Kind == CooldownAllowance && a.Counter != "" && a.Counter == b.Counter
+		}) {
+			r.warnings.add(v.line, "rule %s begins the wait of no cooldown; give it and a cooldown of another operation one counter, as in kind: \"cooldown:name\"", inQuotes(a.Label))
+		}
+	}
 }
 
 func (r *reader) operation(e yamlEntry) {
@@ -51,6 +58,13 @@ func (r *reader) operation(e yamlEntry) {
 			r.add(rule.line, "%s has two rules whose window is %s; keep one", of, windowOfRequest)
 		}
 		slow = slow || a.SlowMode
+		if r.policy.bucketNamed[a.Label] != nil {
+			r.add(rule.line, "rule %s is called as a bucket is; rename one of them", inQuotes(a.Label))
+		}
+		if slices.ContainsFunc(o.Rules, func(other *Allowance) bool { return a.Counter != "" && a.Counter == other.Counter }) {
+			r.add(rule.line, "%s has two rules with the counter %s, which one call would charge twice; keep one", of, a.Counter)
+			continue
+		}
 		r.shareCounter(a, rule.line)
 		o.Rules = append(o.Rules, a)
 		r.policy.Allowances = append(r.policy.Allowances, a)
@@ -225,10 +239,10 @@ func (r *reader) refusal(a *Allowance, f fields, of string, line int) {
 		}
 	}
 	refuses := a.Kind != CooldownStart
-	for _, name := range []string{"shape", "code", "effect", "scope"} {
-		only(name, "rules that can refuse", refuses)
-	}
 	if !refuses {
+		for _, name := range []string{"shape", "code", "effect", "scope", "path", "other_path", "wait_unit"} {
+			only(name, "rules that can refuse", false)
+		}
 		return
 	}
 	a.Shape = choice(r, f["shape"], "the shape of "+of, Shape429, ShapeResend, ShapeForm, ShapeRoot400, ShapeRoot403, ShapeSlowMode)

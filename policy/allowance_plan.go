@@ -125,11 +125,13 @@ func alternatives(rules []*Allowance) string {
 		for i, part := range rule.Key {
 			fields[i] = part.field()
 		}
-		if key := strings.Join(fields, " and "); !slices.Contains(keys, key) {
-			keys = append(keys, key)
+		if rule.SlowMode {
+			keys = append(keys, fields[0]) // it is cleared by its first part, too
 		}
+		keys = append(keys, strings.Join(fields, " and "))
 	}
-	return strings.Join(keys, ", or ")
+	slices.Sort(keys)
+	return strings.Join(slices.Compact(keys), ", or ")
 }
 
 func (b *allowanceBuilder) checkTest(*Operation) *FieldError {
@@ -205,9 +207,11 @@ func (b *allowanceBuilder) add(rule *Allowance) *FieldError {
 	action, missing := b.plan.Action, KeyPart(0)
 	missing, lacks := b.subject.lacks(rule.Key)
 	switch {
+	case !lacks && action == Reset && rule.SlowMode:
+		return b.addGroup(rule, rule.Key)
 	case !lacks:
 	case action == Reset && rule.SlowMode && b.hasFirst(rule):
-		return b.addGroup(rule)
+		return b.addGroup(rule, rule.Key[:1])
 	case rule.Optional, action == Reset, action == Impose:
 		return nil
 	default:
@@ -227,14 +231,16 @@ func (b *allowanceBuilder) add(rule *Allowance) *FieldError {
 		Cost:        1,
 	}
 	if rule.SlowMode {
-		check.Group = b.keys.fingerprint(appendCounter(appendPart(nil, "group"), rule, placement))
+		var err *FieldError
+		if check.Groups, err = b.groups(rule); err != nil {
+			return err
+		}
 	}
 	switch action {
 	case Take, Peek:
 		check.LookOnly = rule.Kind == LockoutAllowance || rule.Kind == AfterIssue || rule.Kind == Imposed
 	case Succeed, Reset:
 		check.Cost = rule.Limit()
-		check.Group = 0
 	}
 	b.plan.Steps = append(b.plan.Steps, Step{rule, check})
 	return nil
@@ -246,20 +252,37 @@ func (b *allowanceBuilder) hasFirst(rule *Allowance) bool {
 	return len(rule.Key) > 1 && !lacks
 }
 
-// addGroup adds the step that clears every key with the first part that the
-// subject has.
-func (b *allowanceBuilder) addGroup(rule *Allowance) *FieldError {
-	placement, err := b.subject.appendKey(nil, rule.Key[0])
+// groups returns the words by which a slow mode's key is cleared, whatever the
+// interval: with all keys that have its first part, and by itself.
+func (b *allowanceBuilder) groups(rule *Allowance) (groups [2]uint64, err *FieldError) {
+	for i, parts := range [][]KeyPart{rule.Key[:1], rule.Key} {
+		if groups[i], _, err = b.group(rule, parts); err != nil {
+			return groups, err
+		}
+	}
+	return groups, nil
+}
+
+// group returns the word that clears every key that begins with these parts.
+func (b *allowanceBuilder) group(rule *Allowance, parts []KeyPart) (fingerprint uint64, placement []byte, err *FieldError) {
+	placement, key, err := b.parts(appendPart(nil, "group"), rule, parts)
+	if err != nil {
+		return 0, nil, err
+	}
+	key = append(key, byte(len(parts)))
+	return b.keys.fingerprint(key), placement, nil
+}
+
+// addGroup adds the step that clears every key that begins with these parts.
+func (b *allowanceBuilder) addGroup(rule *Allowance, parts []KeyPart) *FieldError {
+	fingerprint, placement, err := b.group(rule, parts)
 	if err != nil {
 		return err
 	}
-	group, ruleErr := leaky.NewRule(leaky.Group, 1, leaky.MaxWindow)
-	if ruleErr != nil {
-		return fieldErrorf("subject", "%v", ruleErr) // cannot be: the bounds are leaky's own
-	}
+	group, _ := leaky.NewRule(leaky.Group, 1, leaky.MaxWindow) // within bounds
 	b.plan.Steps = append(b.plan.Steps, Step{rule, leaky.Check{
 		Partition:   b.keys.partition(placement),
-		Fingerprint: b.keys.fingerprint(appendCounter(appendPart(nil, "group"), rule, placement)),
+		Fingerprint: fingerprint,
 		Rule:        group,
 		Cost:        1,
 	}})
@@ -290,42 +313,43 @@ func (b *allowanceBuilder) untested() bool {
 
 // rule returns what the word is measured against.
 func (b *allowanceBuilder) rule(rule *Allowance) leaky.Rule {
-	kind, window := leaky.Cooldown, leaky.MaxWindow
+	kind, window := leaky.CooldownStart, rule.Window()
 	switch {
 	case b.plan.Action == Impose:
-		kind, window = leaky.CooldownStart, b.delay
+		window = b.delay
 	case b.plan.Action == Issue:
-		kind, window = leaky.CooldownStart, rule.Window()
-	case !rule.SlowMode:
+	case rule.SlowMode:
+		kind, window = leaky.Cooldown, b.interval()
+	default:
 		return rule.Rule
-	case b.subject.Interval != nil && *b.subject.Interval > 0 && *b.subject.Interval <= maxInterval:
-		window = time.Duration(*b.subject.Interval) * time.Second
 	}
 	// Windows are within bounds by now, and a limit of 1 always is.
 	made, _ := leaky.NewRule(kind, 1, window)
 	return made
 }
 
+// interval returns the window of a slow mode that counts.
+func (b *allowanceBuilder) interval() time.Duration {
+	return time.Duration(*b.subject.Interval) * time.Second
+}
+
 // key returns the parts of a rule's key: the first places it, all of them with
 // the counter and the window choose the bucket.
 func (b *allowanceBuilder) key(rule *Allowance) (placement, key []byte, err *FieldError) {
-	placement, err = b.subject.appendKey(nil, rule.Key[0])
-	if err != nil {
+	if placement, key, err = b.parts(nil, rule, rule.Key); err != nil {
 		return nil, nil, err
 	}
-	key = appendCounter(nil, rule, placement)
-	for _, part := range rule.Key[1:] {
-		if key, err = b.subject.appendKey(key, part); err != nil {
-			return nil, nil, err
-		}
+	window := rule.Window()
+	if rule.SlowMode && b.subject.Interval != nil {
+		window = b.interval()
 	}
-	return placement, binary.BigEndian.AppendUint64(key, uint64(rule.Window())), nil
+	return placement, binary.BigEndian.AppendUint64(key, uint64(window)), nil
 }
 
-// appendCounter appends what tells the counter of a rule from all others, and
-// from every bucket of a route, and then the placement part.
-func appendCounter(key []byte, rule *Allowance, placement []byte) []byte {
-	key = appendPart(key, "allowance")
+// parts appends what tells the counter of a rule from all others, and from every
+// bucket of a route, and then parts of its key, of which the first places it.
+func (b *allowanceBuilder) parts(prefix []byte, rule *Allowance, parts []KeyPart) (placement, key []byte, err *FieldError) {
+	key = appendPart(prefix, "allowance")
 	if rule.Counter != "" {
 		key = append(key, 1)
 		key = appendPart(key, rule.Counter)
@@ -334,5 +358,14 @@ func appendCounter(key []byte, rule *Allowance, placement []byte) []byte {
 		key = appendPart(key, rule.Operation)
 		key = appendPart(key, rule.Name)
 	}
-	return append(key, placement...)
+	begins := len(key)
+	for i, part := range parts {
+		if key, err = b.subject.appendKey(key, part); err != nil {
+			return nil, nil, err
+		}
+		if i == 0 {
+			placement = key[begins:len(key):len(key)]
+		}
+	}
+	return placement, key, nil
 }

@@ -138,7 +138,7 @@ func steps(plan policy.AllowancePlan) string {
 		if s.Check.LookOnly {
 			text += "?"
 		}
-		if s.Check.Group != 0 {
+		if s.Check.Grouped() {
 			text += "*"
 		}
 		all = append(all, text)
@@ -198,7 +198,7 @@ func TestPlanAllowance(t *testing.T) {
 		{"slow mode bypassed", allowancePolicy, "slow", policy.AllowanceRequest{Subject: with(func(s *policy.Subject) { s.Bypass, s.Interval = true, nil })}, ""},
 		{"slow mode of no guild", allowancePolicy, "slow", policy.AllowanceRequest{Subject: with(func(s *policy.Subject) { s.GuildChannel = truth(false) })}, ""},
 		{"slow mode of a guild", allowancePolicy, "slow", policy.AllowanceRequest{Subject: with(func(s *policy.Subject) { s.GuildChannel = truth(true) })}, slow},
-		{"slow mode reset", allowancePolicy, "slow", policy.AllowanceRequest{Action: "reset", Subject: policy.Subject{Channel: "2", Account: "1"}}, "slow/mode cooldown " + year + " x1"},
+		{"slow mode reset", allowancePolicy, "slow", policy.AllowanceRequest{Action: "reset", Subject: policy.Subject{Channel: "2", Account: "1"}}, "slow/mode group " + year + " x1"},
 		{"slow mode reset of a channel", allowancePolicy, "slow", policy.AllowanceRequest{Action: "reset", Subject: policy.Subject{Channel: "2"}}, "slow/mode group " + year + " x1"},
 	} {
 		plan, err := planAllowance(t, mustParse(t, c.rules), c.operation, c.request)
@@ -262,7 +262,7 @@ func TestAllowanceKeys(t *testing.T) {
 		{"rules of one account", check("verify", "code", verify), check("verify", "by_account", verify), false, true},
 		{"parts that run together", check("change", "name", change("1", "23")), check("change", "name", change("12", "3")), false, false},
 		{"accounts of one guild", check("change", "name", change("1", "2")), check("change", "name", change("1", "3")), false, true},
-		{"intervals", check("slow", "mode", slow("1", "2", 30)), check("slow", "mode", slow("1", "2", 10)), true, true},
+		{"intervals", check("slow", "mode", slow("1", "2", 30)), check("slow", "mode", slow("1", "2", 10)), false, true},
 		{"channels", check("slow", "mode", slow("1", "2", 30)), check("slow", "mode", slow("2", "2", 30)), false, false},
 	} {
 		if same := c.a.Fingerprint == c.b.Fingerprint; same != c.same {
@@ -272,17 +272,18 @@ func TestAllowanceKeys(t *testing.T) {
 			t.Errorf("%s: one partition: %t", c.name, place)
 		}
 	}
+	// What clears slow mode: a channel, and an account in it, whatever the interval.
 	one, two, far := check("slow", "mode", slow("1", "2", 30)), check("slow", "mode", slow("1", "3", 10)), check("slow", "mode", slow("2", "2", 30))
-	if one.Group == 0 || one.Group != two.Group || one.Group == far.Group || one.Group == one.Fingerprint {
-		t.Errorf("groups %x %x %x", one.Group, two.Group, far.Group)
+	again := check("slow", "mode", slow("1", "2", 10))
+	if one.Groups[0] != two.Groups[0] || one.Groups != again.Groups || one.Groups[1] == two.Groups[1] ||
+		one.Groups[0] == far.Groups[0] || one.Groups[1] == far.Groups[1] || one.Groups[0] == one.Groups[1] || one.Groups[0]*one.Groups[1] == 0 {
+		t.Errorf("groups %x %x %x %x", one.Groups, two.Groups, far.Groups, again.Groups)
 	}
-	reset, err := planAllowance(t, p, "slow", policy.AllowanceRequest{Action: "reset", Subject: policy.Subject{Channel: "1"}})
-	if c := reset.Steps[0].Check; err != nil || c.Fingerprint != one.Group || c.Partition != one.Partition {
-		t.Errorf("a reset of the channel is about %x in %d, %v", c.Fingerprint, c.Partition, err)
-	}
-	single, err := planAllowance(t, p, "slow", policy.AllowanceRequest{Action: "reset", Subject: policy.Subject{Channel: "1", Account: "2"}})
-	if c := single.Steps[0].Check; err != nil || c.Fingerprint != one.Fingerprint || c.Partition != one.Partition || c.Group != 0 {
-		t.Errorf("a reset of one account is about %x in %d, %v", c.Fingerprint, c.Partition, err)
+	for i, subject := range []policy.Subject{{Channel: "1"}, {Channel: "1", Account: "2"}} {
+		reset, err := planAllowance(t, p, "slow", policy.AllowanceRequest{Action: "reset", Subject: subject})
+		if c := reset.Steps[0].Check; err != nil || len(reset.Steps) != 1 || c.Fingerprint != one.Groups[i] || c.Partition != one.Partition {
+			t.Errorf("a reset of %+v is about %x in %d, %v", subject, c.Fingerprint, c.Partition, err)
+		}
 	}
 }
 
@@ -314,7 +315,7 @@ func TestBadAllowanceRequests(t *testing.T) {
 		{p, "verify", policy.AllowanceRequest{Action: "impose", Delay: "0s", Subject: good}, `delay: "0s" is no duration between 1ms and 366d, such as 45s`},
 		{p, "verify", policy.AllowanceRequest{Action: "impose", Delay: "-1s", Subject: good}, `delay: "-1s" is no duration between 1ms and 366d, such as 45s`},
 		{p, "verify", policy.AllowanceRequest{Action: "impose", Delay: "1s", Subject: policy.Subject{Ticket: "t"}}, "subject: it has the key of no rule of verify; give account, or phone"},
-		{p, "slow", policy.AllowanceRequest{Action: "reset", Subject: policy.Subject{Account: "1"}}, "subject: it has the key of no rule of slow; give channel and account"},
+		{p, "slow", policy.AllowanceRequest{Action: "reset", Subject: policy.Subject{Account: "1"}}, "subject: it has the key of no rule of slow; give channel, or channel and account"},
 		{p, "login", with(func(s *policy.Subject) { s.Email = "" }), "subject.email: missing; the rule login/mail counts for each"},
 		{p, "login", with(func(s *policy.Subject) { s.Email = " \t" }), "subject.email: missing; the rule login/mail counts for each"},
 		{p, "login", with(func(s *policy.Subject) { s.IP = "" }), "subject.ip: missing; the rule login/ip counts for each"},
@@ -355,5 +356,24 @@ func TestLongSubjects(t *testing.T) {
 		if _, err := planAllowance(t, p, operation, policy.AllowanceRequest{Subject: subject}); err != nil {
 			t.Errorf("%s: %v", operation, err)
 		}
+	}
+}
+
+// A start that nothing waits for is odd.
+func TestStartOfNoCooldown(t *testing.T) {
+	_, warnings, err := policy.Parse("p.yaml", []byte("version: 1\nallowances:\n  a:\n    s: {kind: cooldown_start, key: ticket, window: 30s}\n    t: {kind: \"cooldown_start:c\", key: ticket, window: 30s}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range warnings {
+		got = append(got, w.Text)
+	}
+	const text = ` begins the wait of no cooldown; give it and a cooldown of another operation one counter, as in kind: "cooldown:name"`
+	if want := `rule "a/s"` + text + "\n" + `rule "a/t"` + text; strings.Join(got, "\n") != want {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+	if _, warnings, err = policy.Parse("p.yaml", mustDefault(t).Source()); err != nil || slices.ContainsFunc(warnings, func(w policy.Problem) bool { return strings.Contains(w.Text, "cooldown") }) {
+		t.Errorf("the default policy: %v %v", warnings, err)
 	}
 }

@@ -33,7 +33,7 @@ func TestRequestBounds(t *testing.T) {
 		"negative cost":  edit(func(r *rpc.DecideRequest) { r.Sequences[0][0].Cost = -1 }),
 		"zero rule":      edit(func(r *rpc.DecideRequest) { r.Sequences[0][0].Rule = leaky.Rule{} }),
 		"unknown mode":   edit(func(r *rpc.DecideRequest) { r.Mode = leaky.TakingAll + 1 }),
-		"group":          edit(func(r *rpc.DecideRequest) { r.Sequences[0][0].Group = 1 }),
+		"group":          edit(func(r *rpc.DecideRequest) { r.Sequences[0][0].Groups[1] = 1 }),
 		"failed name":    edit(func(r *rpc.DecideRequest) { r.Failed.Name = strings.Repeat("x", 257) }),
 		"failed nobody":  edit(func(r *rpc.DecideRequest) { r.Failed.Boot = 1 }),
 		"empty sequence": edit(func(r *rpc.DecideRequest) { r.Sequences = append(r.Sequences, nil) }),

@@ -47,12 +47,12 @@ func TestWireBytes(t *testing.T) {
 			"96 05 cf0102030405060708 00 3c cf00000002540be400 01",
 			"96 cd03fc cfffffffffffffffff 01 64 cf00000346 30b8a000 00")},
 		{"all or nothing", rpc.EncodeRequest(7, &rpc.DecideRequest{Mode: leaky.TakingAll, Sequences: [][]leaky.Check{{
-			{Partition: 5, Fingerprint: 6, Rule: mustRule(t, leaky.Cooldown, 1, time.Second), Cost: 1, Group: 0x0102030405060708},
+			{Partition: 5, Fingerprint: 6, Rule: mustRule(t, leaky.Cooldown, 1, time.Second), Cost: 1, Groups: [2]uint64{0x0102030405060708, 9}},
 			{Partition: 5, Fingerprint: 7, Rule: mustRule(t, leaky.Lockout, 5, time.Second), Cost: 1, LookOnly: true},
 		}}}), wire(t,
-			"0000002b", "97 03 07 00 03 a0 00", "91 92",
-			"98 05 06 03 01 ce3b9aca00 01 cf0102030405060708 00",
-			"98 05 07 02 05 ce3b9aca00 01 00 01")},
+			"0000002d", "97 03 07 00 03 a0 00", "91 92",
+			"99 05 06 03 01 ce3b9aca00 01 cf0102030405060708 09 00",
+			"99 05 07 02 05 ce3b9aca00 01 00 00 01")},
 		{"peek", rpc.EncodeRequest(300, &rpc.DecideRequest{Mode: leaky.Looking}), wire(t,
 			"0000000a", "97 03 cd012c 00 01 a0 00", "90")},
 		{"reply", rpc.EncodeReply(7, 1_700_000_000_000_000_000, reply), wire(t,
@@ -103,7 +103,7 @@ func genChecks(t *rapid.T) []leaky.Check {
 			LookOnly:    rapid.Bool().Draw(t, "look only"),
 		}
 		if kind == leaky.Cooldown {
-			check.Group = rapid.Uint64().Draw(t, "group")
+			check.Groups = [2]uint64{rapid.Uint64().Draw(t, "group"), rapid.Uint64().Draw(t, "another")}
 		}
 		return check
 	}), 1, 8).Draw(t, "checks")
@@ -187,7 +187,7 @@ func TestLargestFits(t *testing.T) {
 	for i := range rpc.MaxSequences {
 		for range rpc.MaxChecks / rpc.MaxSequences {
 			req.Sequences[i] = append(req.Sequences[i],
-				leaky.Check{Partition: math.MaxUint32, Fingerprint: math.MaxUint64, Rule: rule, Cost: math.MaxInt64, Group: math.MaxUint64, LookOnly: true})
+				leaky.Check{Partition: math.MaxUint32, Fingerprint: math.MaxUint64, Rule: rule, Cost: math.MaxInt64, Groups: [2]uint64{math.MaxUint64, math.MaxUint64}, LookOnly: true})
 			reply.Outcomes[i].Results = append(reply.Outcomes[i].Results,
 				leaky.Result{Never: true, Remaining: math.MaxInt64, RetryAfter: math.MaxInt64, ResetAfter: math.MaxInt64})
 		}
@@ -271,8 +271,9 @@ func TestBadValues(t *testing.T) {
 		{"request", "mode is a boolean", "97 03 07 00 c3 a0 00 91 91" + good, "mode"},
 		{"request", "unknown mode", "97 03 07 00 04 a0 00 91 91" + good, "mode"},
 		{"request", "check of 7", "97 03 07 00 00 a0 00 91 91 97 05 01 00 3c ce3b9aca00 01 00", "check"},
-		{"request", "group of a bucket", "97 03 07 00 00 a0 00 91 91 98 05 01 00 3c ce3b9aca00 01 01 00", "group"},
-		{"request", "unknown flag of a check", "97 03 07 00 00 a0 00 91 91 98 05 01 00 3c ce3b9aca00 01 00 03", "flags"},
+		{"request", "check of 8", "97 03 07 00 00 a0 00 91 91 98 05 01 00 3c ce3b9aca00 01 00 00", "check"},
+		{"request", "group of a bucket", "97 03 07 00 00 a0 00 91 91 99 05 01 00 3c ce3b9aca00 01 00 01 00", "group"},
+		{"request", "unknown flag of a check", "97 03 07 00 00 a0 00 91 91 99 05 01 00 3c ce3b9aca00 01 00 00 03", "flags"},
 		{"request", "failed name of 257 bytes", "97 03 07 00 00 da0101" + strings.Repeat("61", 257) + "00 91 91" + good, "failed"},
 		{"request", "failed run of nobody", "97 03 07 00 00 a0 01 91 91" + good, "failed"},
 		{"request", "failed is nil", "97 03 07 00 00 c0 01 91 91" + good, "failed"},

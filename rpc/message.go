@@ -96,7 +96,7 @@ func (r *DecideRequest) check() error {
 				return errors.New("cost is negative")
 			case c.Rule.Limit() == 0:
 				return errors.New("rule is zero")
-			case c.Group != 0 && c.Rule.Kind() != leaky.Cooldown:
+			case c.Grouped() && c.Rule.Kind() != leaky.Cooldown:
 				return errNoGroup
 			}
 		}
@@ -160,7 +160,7 @@ const (
 
 	requestSize = 7 // elements of a request frame
 	checkSize   = 6 // of most checks
-	longCheck   = 8 // of one that belongs to a group, or is only looked at
+	longCheck   = 9 // of one that belongs to a group, or is only looked at
 
 	lastMode = leaky.TakingAll
 
@@ -220,7 +220,7 @@ func (e *encoder) request(id uint64, req *DecideRequest) {
 }
 
 func (e *encoder) check(c *leaky.Check) {
-	long := c.Group != 0 || c.LookOnly
+	long := c.Grouped() || c.LookOnly
 	if long {
 		e.array(longCheck)
 	} else {
@@ -233,7 +233,8 @@ func (e *encoder) check(c *leaky.Check) {
 	e.uint(uint64(c.Rule.Window()))
 	e.uint(uint64(c.Cost))
 	if long {
-		e.uint(c.Group)
+		e.uint(c.Groups[0])
+		e.uint(c.Groups[1])
 		e.flags(c.LookOnly, false)
 	}
 }
@@ -279,10 +280,10 @@ func (d *decoder) check() leaky.Check {
 	switch elements {
 	case checkSize:
 	case longCheck:
-		c.Group = d.uint("group", maxUint64)
+		c.Groups = [2]uint64{d.uint("group", maxUint64), d.uint("group", maxUint64)}
 		c.LookOnly, _ = d.flags("flags")
 	default:
-		d.fail("check", errors.New("of 7 elements"))
+		d.fail("check", fmt.Errorf("of %d elements", elements))
 	}
 	if d.err != nil {
 		return leaky.Check{}
@@ -294,7 +295,7 @@ func (d *decoder) check() leaky.Check {
 	if err != nil {
 		d.fail("rule", err)
 	}
-	if c.Group != 0 && kind != leaky.Cooldown {
+	if c.Grouped() && kind != leaky.Cooldown {
 		d.fail("group", errNoGroup)
 	}
 	c.Rule = rule

@@ -20,7 +20,9 @@ func TestGroup(t *testing.T) {
 	}
 	table := shard.NewTable()
 	wait := of(leaky.Cooldown, time.Hour)
-	member := func(key uint64) leaky.Check { return leaky.Check{Fingerprint: key, Rule: wait, Cost: 1, Group: 9} }
+	member := func(key uint64) leaky.Check {
+		return leaky.Check{Fingerprint: key, Rule: wait, Cost: 1, Groups: [2]uint64{9, 10 + key}}
+	}
 	stranger := leaky.Check{Fingerprint: 3, Rule: wait, Cost: 1}
 	clearing := leaky.Check{Fingerprint: 9, Rule: of(leaky.Group, leaky.MaxWindow), Cost: 1}
 	allowed := func(what string, c leaky.Check, now int64, want bool) {

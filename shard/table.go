@@ -41,11 +41,11 @@ func NewTable() *Table {
 func (t *Table) Take(c leaky.Check, now int64) leaky.Result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	word, group := t.wordOf(c, now)
+	word, clears := t.wordOf(&c, now)
 	next, res := c.Rule.Take(word, now, c.Cost)
 	if next != word {
-		if c.Group != 0 {
-			next = leaky.Marked(next, group, now)
+		if c.Grouped() {
+			next = c.Rule.After(next, clears)
 		}
 		t.put(c.Fingerprint, next, now)
 	}
@@ -56,18 +56,20 @@ func (t *Table) Take(c leaky.Check, now int64) leaky.Result {
 func (t *Table) Look(c leaky.Check, now int64) leaky.Result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	word, _ := t.wordOf(c, now)
+	word, _ := t.wordOf(&c, now)
 	return c.Rule.Look(word, now, c.Cost)
 }
 
-// wordOf returns the check's word, and that of its group if it has one.
-func (t *Table) wordOf(c leaky.Check, now int64) (word, group leaky.Word) {
+// wordOf returns what the check's word means, and when its groups were cleared.
+func (t *Table) wordOf(c *leaky.Check, now int64) (word leaky.Word, clears leaky.Clears) {
 	word = t.words[c.Fingerprint]
-	if c.Group != 0 {
-		group = t.words[c.Group]
-		word = leaky.Since(word, group, now)
+	if !c.Grouped() {
+		return word, clears
 	}
-	return word, group
+	for _, group := range c.Groups {
+		clears = clears.And(t.words[group], now)
+	}
+	return c.Rule.Since(word, clears), clears
 }
 
 // Lower gives the check's cost back to its bucket, never beyond empty, or clears

@@ -137,22 +137,26 @@ func TestSlowMode(t *testing.T) {
 		same(t, "bypass", peek(in("7", `,"bypass":true`)), none+`,"retry_after":0,"next_allowed_at":null,"can_bypass":true}`)
 		c.take("send_message", in("7", `,"bypass":true`), true)
 		same(t, "who may not bypass waits on", peek(in("7", "")), wait+`,"retry_after":17.5,"next_allowed_at":"2026-01-01T00:00:30Z","can_bypass":false}`)
-		// An interval that changes with no reset: the wait goes on, within the new one.
-		same(t, "shorter", c.remaining("send_message", `{"account":"1","channel":"7","interval":10}`), "false slowmode=0")
-		same(t, "its wait", fmt.Sprint(c.take("send_message", `{"account":"1","channel":"7","interval":10}`, false).Body["retry_after"]), "10")
+		// Another interval is another bucket, whether the channel is cleared or not.
+		c.take("send_message", `{"account":"1","channel":"7","interval":10}`, true)
+		same(t, "the first one", peek(in("7", "")), wait+`,"retry_after":17.5,"next_allowed_at":"2026-01-01T00:00:30Z","can_bypass":false}`)
 		// Changed and cleared, at one instant: all of the channel, and nothing else.
 		c.take("send_message", strings.Replace(in("7", ""), `"account":"1"`, `"account":"2"`, 1), true)
 		c.take("send_message", in("8", ""), true)
 		same(t, "cleared", c.allowance("send_message", `{"action":"reset","subject":{"channel":"7"}}`), accepted+mode(true, 1, "0")+"]}")
 		for _, account := range []string{"1", "2"} {
-			subject := `{"account":"` + account + `","channel":"7","interval":10}`
-			c.take("send_message", subject, true)
-			c.take("send_message", subject, false)
+			for _, interval := range []string{"10", "30"} { // what began before the clear, by any interval
+				subject := `{"account":"` + account + `","channel":"7","interval":` + interval + `}`
+				c.take("send_message", subject, true)
+				c.take("send_message", subject, false)
+			}
 		}
 		c.take("send_message", in("8", ""), false)
 		// One account alone.
 		c.say("send_message", "reset", `{"account":"1","channel":"7"}`)
+		c.take("send_message", in("7", ""), true)
 		c.take("send_message", `{"account":"1","channel":"7","interval":10}`, true)
+		c.take("send_message", `{"account":"1","channel":"7","interval":10}`, false)
 		c.take("send_message", `{"account":"2","channel":"7","interval":10}`, false)
 		c.clock.Advance(9999 * time.Millisecond)
 		c.take("send_message", `{"account":"2","channel":"7","interval":10}`, false)
@@ -403,23 +407,24 @@ func TestProfileFields(t *testing.T) {
 }
 
 // Callers who race for the last of something: exactly what there is, and whoever
-// comes too late gets the refusal of what was lost. The rules of all but the first
-// live on several nodes.
+// comes too late gets the refusal of what was lost, after the rules before it. Some
+// operations are decided in one hop, of others each rule may live elsewhere.
 func TestRacesForAllowances(t *testing.T) {
 	c := startCluster(t, 3, defaultPolicy(t), newStoppedClock())
 	const callers = 32
 	for _, race := range []struct {
 		operation, subject string
 		wins               int
-		loses              string // the rule that refuses the others
+		loses              string // the rules that the others are told of; the last refuses
 	}{
-		{"report_user", `{"reporter":"1"}`, 5, "report_user/reporter"},
-		{"get_desktop_handoff", `{"code":"c","ip":"10.0.0.%d"}`, 3, "get_desktop_handoff/lookups"},
-		{"request_new_email", `{"account":"%d","ticket":"t"}`, 1, "request_new_email/ticket"},
-		{"register", `{"email":"%d@example.org","ip":"192.0.2.1"}`, 3, "register/ip"},
-		{"resend_ip_authorization", `{"ticket":"t"}`, 1, "resend_ip_authorization/used"},
-		{"send_phone_verification", `{"account":"%d","phone":"+1"}`, 3, "send_phone_verification/phone"},
-		{"report_message", `{"reporter":"r%d","channel":"c","message":"m"}`, 20, "report_message/message"},
+		{"report_user", `{"reporter":"1"}`, 5, "reporter"},
+		{"get_desktop_handoff", `{"code":"c","ip":"10.0.0.%d"}`, 3, "failures lookups"},
+		{"request_new_email", `{"account":"%d","ticket":"t"}`, 1, "ticket"},
+		{"resend_new_email_code", `{"account":"a","ticket":"u%d"}`, 5, "ticket account"},
+		{"register", `{"email":"%d@example.org","ip":"192.0.2.1"}`, 3, "email ip"},
+		{"resend_ip_authorization", `{"ticket":"t"}`, 1, "used"},
+		{"send_phone_verification", `{"account":"%d","phone":"+1"}`, 3, "provider_account provider_phone account phone"},
+		{"report_message", `{"reporter":"r%d","channel":"c","message":"m"}`, 20, "reporter channel message"},
 	} {
 		var wins atomic.Int64
 		var calls sync.WaitGroup
@@ -434,14 +439,53 @@ func TestRacesForAllowances(t *testing.T) {
 					wins.Add(1)
 					return
 				}
-				if last := a.Buckets[len(a.Buckets)-1]; last.Bucket != race.loses || last.Allowed || a.Degraded {
-					t.Errorf("%s: refused by %+v", race.operation, a)
+				var told []string
+				for _, b := range a.Buckets {
+					told = append(told, strings.TrimPrefix(b.Bucket, race.operation+"/"))
+				}
+				if got := strings.Join(told, " "); got != race.loses || a.Buckets[len(told)-1].Allowed || a.Degraded {
+					t.Errorf("%s: refused by %s, want %s: %+v", race.operation, got, race.loses, a)
 				}
 			})
 		}
 		calls.Wait()
 		if int(wins.Load()) != race.wins {
 			t.Errorf("%s: %d of %d are allowed, want %d", race.operation, wins.Load(), callers, race.wins)
+		}
+	}
+}
+
+// A cooldown and a quota that live apart: of those who race for the last unit of
+// the quota the losers have not spent their cooldowns.
+func TestLosersKeepTheirCooldowns(t *testing.T) {
+	c := startCluster(t, 3, customPolicy(t, `
+version: 1
+allowances:
+  redeem:
+    account: {kind: cooldown, key: account, window: 1h}
+    code: {kind: quota, key: code, limit: 1, window: 1h}
+`), newStoppedClock())
+	const rounds, callers = 20, 16
+	for round := range rounds {
+		subject := func(i int) string { return fmt.Sprintf(`{"account":"%d of %d","code":"%d"}`, i, round, round) }
+		var won [callers]bool
+		var calls sync.WaitGroup
+		for i := range callers {
+			calls.Go(func() {
+				won[i] = parse[answered](t, c.allowance("redeem", `{"subject":`+subject(i)+`}`)).Allowed
+			})
+		}
+		calls.Wait()
+		wins := 0
+		for i := range callers {
+			want := "false account=1 code=0"
+			if won[i] {
+				wins, want = wins+1, "false account=0 code=0"
+			}
+			same(t, "after the race", c.remaining("redeem", subject(i)), want)
+		}
+		if wins != 1 {
+			t.Errorf("%d of %d have won", wins, callers)
 		}
 	}
 }
