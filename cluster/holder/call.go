@@ -20,7 +20,7 @@ type Verdict struct {
 }
 
 // maxHop is how often a call is passed on at the most.
-const maxHop = 3
+const maxHop = 4
 
 // Call is a question to one partition, wherever it came from. It belongs to the
 // partition while it waits.

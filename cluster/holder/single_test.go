@@ -38,3 +38,15 @@ func TestSingleFailures(t *testing.T) {
 		}
 	}
 }
+
+// Schedules in which millions of random ones have once found a fault: a member
+// restarts twice while others restart and join, and a call is passed on from one
+// that was the holder to the next.
+func TestFoundSchedules(t *testing.T) {
+	for _, seed := range []uint64{30925477} {
+		s := random(seed)
+		for _, f := range play(s, false).faults {
+			t.Errorf("%s: %s", s, f)
+		}
+	}
+}
