@@ -27,11 +27,15 @@ func (r *reader) allowances(v *yamlValue) {
 	for _, e := range r.distinct(v, "operation", "allowances") {
 		r.operation(e)
 	}
+	cooldowns := map[string]bool{}
 	for _, a := range r.policy.Allowances {
-		if a.Kind == CooldownStart && !slices.ContainsFunc(r.policy.Allowances, func(b *Allowance) bool {
-			return b.Kind == CooldownAllowance && a.Counter != "" && a.Counter == b.Counter
-		}) {
-			r.warnings.add(v.line, "rule %s begins the wait of no cooldown; give it and a cooldown of another operation one counter, as in kind: \"cooldown:name\"", inQuotes(a.Label))
+		if a.Kind == CooldownAllowance && a.Counter != "" {
+			cooldowns[a.Counter] = true
+		}
+	}
+	for i, a := range r.policy.Allowances {
+		if a.Kind == CooldownStart && !cooldowns[a.Counter] {
+			r.warnings.add(r.ruleLines[i], "rule %s begins the wait of no cooldown; give it and a cooldown of another operation one counter, as in kind: \"cooldown:name\"", inQuotes(a.Label))
 		}
 	}
 }
@@ -68,6 +72,7 @@ func (r *reader) operation(e yamlEntry) {
 		r.shareCounter(a, rule.line)
 		o.Rules = append(o.Rules, a)
 		r.policy.Allowances = append(r.policy.Allowances, a)
+		r.ruleLines = append(r.ruleLines, rule.line)
 	}
 	r.policy.Operations = append(r.policy.Operations, o)
 	r.policy.operationNamed[o.Name] = o

@@ -27,7 +27,7 @@ func (a Action) String() string {
 	return []string{"take", "peek", "succeed", "fail", "issue", "impose", "reset"}[a]
 }
 
-// ParseAction reads an action; the empty text is Take.
+// parseAction reads an action; the empty text is Take.
 func parseAction(text string) (Action, *FieldError) {
 	var words []string
 	for a := Take; a <= Reset; a++ {
@@ -204,11 +204,12 @@ func (b *allowanceBuilder) checkInterval(o *Operation) *FieldError {
 
 // add adds the step of a rule, unless the rule is not about the request.
 func (b *allowanceBuilder) add(rule *Allowance) *FieldError {
-	action, missing := b.plan.Action, KeyPart(0)
+	action := b.plan.Action
+	clears := action == Reset || action == Succeed
 	missing, lacks := b.subject.lacks(rule.Key)
 	switch {
-	case !lacks && action == Reset && rule.SlowMode:
-		return b.addGroup(rule, rule.Key)
+	case !lacks && clears && rule.SlowMode:
+		return b.addGroup(rule, rule.Key) // whatever the interval, which is not asked for
 	case !lacks:
 	case action == Reset && rule.SlowMode && b.hasFirst(rule):
 		return b.addGroup(rule, rule.Key[:1])
@@ -236,10 +237,10 @@ func (b *allowanceBuilder) add(rule *Allowance) *FieldError {
 			return err
 		}
 	}
-	switch action {
-	case Take, Peek:
+	switch {
+	case action == Take || action == Peek:
 		check.LookOnly = rule.Kind == LockoutAllowance || rule.Kind == AfterIssue || rule.Kind == Imposed
-	case Succeed, Reset:
+	case clears:
 		check.Cost = rule.Limit()
 	}
 	b.plan.Steps = append(b.plan.Steps, Step{rule, check})

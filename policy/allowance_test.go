@@ -116,7 +116,7 @@ allowances:
     net: {kind: bucket, key: subnet, limit: 15, window: 1h}
     reporter: {kind: bucket, key: reporter, limit: 15, window: 1h}
   slow:
-    mode: {kind: cooldown, key: [channel, account], window: interval, shape: 400_slowmode, code: SLOW}
+    mode: {kind: cooldown, key: [channel, account], window: interval, shape: 400_slowmode, code: SLOW, cleared_by_succeed: true}
 `
 
 func planAllowance(t *testing.T, p *policy.Policy, operation string, req policy.AllowanceRequest) (policy.AllowancePlan, error) {
@@ -199,6 +199,7 @@ func TestPlanAllowance(t *testing.T) {
 		{"slow mode of no guild", allowancePolicy, "slow", policy.AllowanceRequest{Subject: with(func(s *policy.Subject) { s.GuildChannel = truth(false) })}, ""},
 		{"slow mode of a guild", allowancePolicy, "slow", policy.AllowanceRequest{Subject: with(func(s *policy.Subject) { s.GuildChannel = truth(true) })}, slow},
 		{"slow mode reset", allowancePolicy, "slow", policy.AllowanceRequest{Action: "reset", Subject: policy.Subject{Channel: "2", Account: "1"}}, "slow/mode group " + year + " x1"},
+		{"slow mode after success", allowancePolicy, "slow", policy.AllowanceRequest{Action: "succeed", Subject: policy.Subject{Channel: "2", Account: "1"}}, "slow/mode group " + year + " x1"},
 		{"slow mode reset of a channel", allowancePolicy, "slow", policy.AllowanceRequest{Action: "reset", Subject: policy.Subject{Channel: "2"}}, "slow/mode group " + year + " x1"},
 	} {
 		plan, err := planAllowance(t, mustParse(t, c.rules), c.operation, c.request)
@@ -367,10 +368,10 @@ func TestStartOfNoCooldown(t *testing.T) {
 	}
 	var got []string
 	for _, w := range warnings {
-		got = append(got, w.Text)
+		got = append(got, w.String())
 	}
 	const text = ` begins the wait of no cooldown; give it and a cooldown of another operation one counter, as in kind: "cooldown:name"`
-	if want := `rule "a/s"` + text + "\n" + `rule "a/t"` + text; strings.Join(got, "\n") != want {
+	if want := `p.yaml:4: rule "a/s"` + text + "\n" + `p.yaml:5: rule "a/t"` + text; strings.Join(got, "\n") != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
 	if _, warnings, err = policy.Parse("p.yaml", mustDefault(t).Source()); err != nil || slices.ContainsFunc(warnings, func(w policy.Problem) bool { return strings.Contains(w.Text, "cooldown") }) {

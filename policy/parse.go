@@ -67,6 +67,7 @@ type reader struct {
 	warnings problems
 	policy   *Policy
 
+	ruleLines []int                 // of each of the policy's allowances
 	counters  map[string]*Allowance // the first rule of each shared counter
 	suggested int                   // unknown buckets for which a near name was looked up
 }
