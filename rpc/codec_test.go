@@ -273,7 +273,7 @@ func TestBadValues(t *testing.T) {
 		{"request", "check of 7", "97 03 07 00 00 a0 00 91 91 97 05 01 00 3c ce3b9aca00 01 00", "check"},
 		{"request", "check of 8", "97 03 07 00 00 a0 00 91 91 98 05 01 00 3c ce3b9aca00 01 00 00", "check"},
 		{"request", "group of a bucket", "97 03 07 00 00 a0 00 91 91 99 05 01 00 3c ce3b9aca00 01 00 01 00", "group"},
-		{"request", "unknown flag of a check", "97 03 07 00 00 a0 00 91 91 99 05 01 00 3c ce3b9aca00 01 00 00 03", "flags"},
+		{"request", "unknown flag of a check", "97 03 07 00 00 a0 00 91 91 99 05 01 00 3c ce3b9aca00 01 00 00 02", "flags"},
 		{"request", "failed name of 257 bytes", "97 03 07 00 00 da0101" + strings.Repeat("61", 257) + "00 91 91" + good, "failed"},
 		{"request", "failed run of nobody", "97 03 07 00 00 a0 01 91 91" + good, "failed"},
 		{"request", "failed is nil", "97 03 07 00 00 c0 01 91 91" + good, "failed"},

@@ -235,7 +235,7 @@ func (e *encoder) check(c *leaky.Check) {
 	if long {
 		e.uint(c.Groups[0])
 		e.uint(c.Groups[1])
-		e.flags(c.LookOnly, false)
+		e.flags(c.LookOnly, false) // so 0 or 1
 	}
 }
 
@@ -281,7 +281,7 @@ func (d *decoder) check() leaky.Check {
 	case checkSize:
 	case longCheck:
 		c.Groups = [2]uint64{d.uint("group", maxUint64), d.uint("group", maxUint64)}
-		c.LookOnly, _ = d.flags("flags")
+		c.LookOnly = d.uint("flags", 1) == 1
 	default:
 		d.fail("check", fmt.Errorf("of %d elements", elements))
 	}
