@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"weir/cluster"
 	"weir/leaky"
@@ -14,15 +13,6 @@ import (
 
 // allowance serves POST /v1/allowances/{operation}.
 func (f *Front) allowance(r *request) answer {
-	if !f.ready.Load() {
-		return notReady().answer()
-	}
-	if p := checkJSONType(r); p != nil {
-		return p.answer()
-	}
-	start := time.Now()
-	defer func() { f.metrics.duration.Observe(time.Since(start).Seconds()) }()
-
 	operation, ok := f.policy.Operation(r.name)
 	if !ok {
 		return (&problem{status: http.StatusNotFound, detail: fmt.Sprintf("the policy has no operation %q", r.name)}).answer()
@@ -52,7 +42,6 @@ type allowanceCall struct {
 	results  []*leaky.Result // of each step; nil if it was not reached, or nobody who knows could be asked
 	taken    []bool          // steps whose result is that of a take of their own
 	degraded bool
-	stray    bool // nobody who knows some step could be asked
 }
 
 func (c *allowanceCall) run() {
@@ -184,7 +173,6 @@ func (c *allowanceCall) ask(mode leaky.Mode, parts [][]int) {
 		if refused := mode.Takes() && n > 0 && !out.Results[n-1].Allowed; refused || n == len(parts[i]) {
 			continue
 		}
-		c.stray = true
 		for _, step := range parts[i][n:] {
 			c.results[step] = nil
 		}
@@ -198,7 +186,7 @@ func (c *allowanceCall) refusal() (at int, computed bool) {
 	deny := c.front.policy.OnUnreachable == policy.UnreachableDeny
 	for i, res := range c.results {
 		switch {
-		case res == nil && deny && c.stray:
+		case res == nil && deny: // what is not reached comes after a refusal
 			return i, false
 		case res == nil || res.Allowed:
 		case c.plan.Steps[i].Rule.Kind == policy.Imposed:

@@ -16,17 +16,24 @@ import (
 // maxElements is the number of requests that one array may hold.
 const maxElements = 1000
 
+// deciding has a handler called only by a node that is ready, with a body that is
+// JSON, and notes how long it took.
+func (f *Front) deciding(handle func(*request) answer) func(*request) answer {
+	return func(r *request) answer {
+		if !f.ready.Load() {
+			return notReady().answer()
+		}
+		if p := checkJSONType(r); p != nil {
+			return p.answer()
+		}
+		start := time.Now()
+		defer func() { f.metrics.duration.Observe(time.Since(start).Seconds()) }()
+		return handle(r)
+	}
+}
+
 // decide serves POST /v1/decide: one request, or an array of them.
 func (f *Front) decide(r *request) answer {
-	if !f.ready.Load() {
-		return notReady().answer()
-	}
-	if p := checkJSONType(r); p != nil {
-		return p.answer()
-	}
-	start := time.Now()
-	defer func() { f.metrics.duration.Observe(time.Since(start).Seconds()) }()
-
 	if body := bytes.TrimLeft(r.body, " \t\r\n"); len(body) == 0 || body[0] != '[' {
 		a := f.decideAll(r, []jsontext.Value{r.body})[0]
 		if a.problem != nil {

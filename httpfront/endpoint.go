@@ -59,8 +59,8 @@ type endpoint struct {
 // endpoints returns the table of everything that is served. GET serves HEAD.
 func (f *Front) endpoints() []endpoint {
 	return []endpoint{
-		{method: http.MethodPost, path: "/v1/decide", listener: onAPI, role: roleDecide, handle: f.decide},
-		{method: http.MethodPost, path: "/v1/allowances/{operation}", listener: onAPI, role: roleDecide, handle: f.allowance},
+		{method: http.MethodPost, path: "/v1/decide", listener: onAPI, role: roleDecide, handle: f.deciding(f.decide)},
+		{method: http.MethodPost, path: "/v1/allowances/{operation}", listener: onAPI, role: roleDecide, handle: f.deciding(f.allowance)},
 		{method: http.MethodGet, path: "/healthz", listener: onAPI | onAdmin, role: roleNone, handle: f.healthz},
 		{method: http.MethodGet, path: "/readyz", listener: onAPI | onAdmin, role: roleNone, handle: f.readyz},
 		{method: http.MethodGet, path: "/metrics", listener: onAdmin, role: roleMetrics, raw: f.metrics.handler()},
