@@ -13,10 +13,10 @@
 // not answer, one last node is asked: the one that has redirected to it, or the
 // owner's backup; it is told who has failed, and takes over if that is so. A
 // node that is asked by name passes a question on if another one holds the
-// partition by now, at most three times. If those asked answer, and do not know, as
-// when owner and backup have just joined, the asker finds the holder itself. If
-// nobody answers, the outcome says so and the caller's policy decides. There are
-// no other retries, no sleeps and no loops.
+// partition by now, at most three times. If those asked answer, and do not know,
+// as when owner and backup have just joined, the asker finds the holder itself.
+// If nobody answers, the outcome says so and the caller's policy decides. There
+// are no other retries, no sleeps and no loops.
 //
 // A circuit to a peer that is silent or slow skips the first step, never the
 // last. It is fed by heartbeats, so it needs no failed calls to open or to close.

@@ -41,6 +41,6 @@
 // lockout's because the count is less significant than the instant and the
 // instant never falls. Two copies of one bucket therefore merge to the later
 // one by [Merge], however often and in whichever order copies arrive.
-// [Rule.Lower] is the only operation that breaks this, but of a [Group]; its
-// callers must order it against copies themselves.
+// [Rule.Lower] is the only operation that breaks this (not for a [Group], whose
+// word it raises); its callers must order it against copies themselves.
 package leaky

@@ -19,7 +19,9 @@ type Verdict struct {
 	Degraded bool     // the partition was taken over for this call
 }
 
-// maxHop is how often a call is passed on at the most.
+// maxHop is how often a call is passed on at the most: by the asker, and by three
+// nodes each of which has just handed the partition on, as when several restart
+// at once.
 const maxHop = 4
 
 // Call is a question to one partition, wherever it came from. It belongs to the
