@@ -36,7 +36,9 @@ func tsv(t *testing.T, file string) [][]string {
 	return rows[1:]
 }
 
-// ruleTable joins the table with the refusals that were worked out from it.
+// ruleTable joins the table with the refusals, whole, that the contract makes of
+// its rows. These were worked out from the table and from the English texts, not
+// taken from answers.
 func ruleTable(t *testing.T) []ruleRow {
 	t.Helper()
 	refusals := map[string][]string{}
